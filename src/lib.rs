@@ -1,0 +1,9 @@
+//! Rebuild, refresh and refit the AgentArtifactCorpus.
+//!
+//! The modules form layers; imports point down only. `README.md` has the table, and `tests/it/layers.rs` holds the
+//! code to it.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod corpus;
+pub mod monitor;
+pub mod taxonomy;

@@ -1,0 +1,2 @@
+//! The `aac` command.
+fn main() {}
