@@ -6,4 +6,5 @@
 
 pub mod corpus;
 pub mod monitor;
+pub mod plan;
 pub mod taxonomy;
