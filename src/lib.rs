@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod corpus;
+pub mod dedup;
 pub mod monitor;
 pub mod plan;
 pub mod taxonomy;

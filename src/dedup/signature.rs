@@ -1,0 +1,240 @@
+//! The fixed-size signature of a document, and the exact comparison of two.
+
+use super::VERSION;
+use super::normalise::{CriticalTokens, is_settings, normalised_lines, words};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// Fewest distinct shingles of a text that may be a near duplicate; shorter ones are compared as a whole.
+pub const MIN_SHINGLES: u32 = 20;
+
+/// Words in a shingle.
+const SHINGLE: usize = 5;
+/// Bands of the signature: two documents are candidates when one band is equal.
+pub(super) const BANDS: usize = 20;
+/// Minima in a band. With 20 bands of 6, a pair of similarity 0.8 is found with probability 0.998.
+pub(super) const ROWS: usize = 6;
+const MINIMA: usize = BANDS * ROWS;
+
+/// What of a document is kept to find its duplicates: 152 bytes when stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// Hash of the normalised text.
+    pub(super) text: u128,
+    /// Hash of the multiset of critical tokens.
+    pub(super) critical: u64,
+    /// Distinct shingles.
+    pub(super) shingles: u32,
+    /// True when only an equal text is a duplicate: a short text, or settings.
+    pub(super) exact_only: bool,
+    /// One byte of the minimum of each permutation.
+    pub(super) minima: [u8; MINIMA],
+}
+
+impl Signature {
+    /// Length of [`Self::to_bytes`].
+    pub const BYTES: usize = 2 + 1 + 1 + 4 + 8 + 16 + MINIMA;
+
+    /// The signature of `text`; a pure function of it and of [`VERSION`].
+    pub fn of(text: &str) -> Self {
+        let profile = Profile::of(text);
+        let shingles = u32::try_from(profile.shingles.len()).unwrap_or(u32::MAX);
+        let exact_only = shingles < MIN_SHINGLES || is_settings(text);
+        let minima = if exact_only { [0; MINIMA] } else { minima(&profile.shingles) };
+        // A sum is the same whatever the order of the tokens.
+        let critical = profile.critical.iter().fold(0u64, |sum, &hash| sum.wrapping_add(mix(hash)));
+        Self { text: profile.text, critical, shingles, exact_only, minima }
+    }
+
+    /// The stored form, little endian, starting with [`VERSION`].
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..2].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[2] = u8::from(self.exact_only);
+        bytes[4..8].copy_from_slice(&self.shingles.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.critical.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.text.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.minima);
+        bytes
+    }
+
+    /// The signature held in `bytes`, or nothing when they are of another length or version: compute it again.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let current = bytes[..2] == VERSION.to_le_bytes() && bytes[2] <= 1;
+        current.then_some(Self {
+            exact_only: bytes[2] == 1,
+            shingles: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
+            critical: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
+            text: u128::from_le_bytes(bytes[16..32].try_into().ok()?),
+            minima: bytes[32..].try_into().ok()?,
+        })
+    }
+
+    /// The key of band `band` (< [`BANDS`]): its bytes side by side.
+    pub(super) fn band(&self, band: usize) -> u64 {
+        let rows = self.minima.iter().skip(band * ROWS).take(ROWS);
+        rows.fold(band as u64, |key, &byte| key << 8 | u64::from(byte))
+    }
+
+    /// How many of the minima two signatures share.
+    pub(super) fn shared_minima(&self, other: &Self) -> u32 {
+        self.minima.iter().zip(&other.minima).map(|(a, b)| u32::from(a == b)).sum()
+    }
+
+    /// False when the signatures alone tell that the similarity is below `threshold`: the sets differ too much in
+    /// size, or the estimate lies five standard deviations under it.
+    pub(super) fn may_reach(&self, other: &Self, threshold: f64) -> bool {
+        let (small, large) = (self.shingles.min(other.shingles), self.shingles.max(other.shingles));
+        let expected = threshold * MINIMA as f64;
+        let margin = 5.0 * (expected * (1.0 - threshold)).max(0.0).sqrt();
+        f64::from(small) >= threshold * f64::from(large) && f64::from(self.shared_minima(other)) >= expected - margin
+    }
+}
+
+/// The outcome of an exact comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// Jaccard similarity of the shingle sets, 0 to 1 (1 for two texts without shingles).
+    pub similarity: f64,
+    /// Each text has critical tokens that the other lacks.
+    pub contradicting: bool,
+}
+
+/// Compare two texts exactly, with no signature involved. Shingles are compared by 64-bit hashes.
+pub fn compare(a: &str, b: &str) -> Verdict {
+    Profile::of(a).compare(&Profile::of(b))
+}
+
+/// Everything of a text that an exact comparison needs.
+#[derive(Debug)]
+pub(super) struct Profile {
+    text: u128,
+    /// Sorted, distinct.
+    shingles: Vec<u64>,
+    /// Sorted, with repetitions.
+    critical: Vec<u64>,
+}
+
+impl Profile {
+    pub(super) fn of(text: &str) -> Self {
+        let mut whole = Xxh3::new();
+        let mut shingles = Vec::with_capacity(text.len() / 6);
+        let mut critical = Vec::new();
+        let mut tokens = CriticalTokens::default();
+        let mut window = [0u64; SHINGLE];
+        let mut seen = 0;
+        for line in normalised_lines(text) {
+            whole.update(line.as_bytes());
+            whole.update(b"\n");
+            tokens.line(&line, |hash| critical.push(hash));
+            for word in words(&line) {
+                window.rotate_left(1);
+                window[SHINGLE - 1] = xxh3_64(word.as_bytes());
+                seen += 1;
+                if seen >= SHINGLE {
+                    shingles.push(window.iter().fold(0u64, |hash, &word| mix(hash.rotate_left(7) ^ word)));
+                }
+            }
+        }
+        shingles.sort_unstable();
+        shingles.dedup();
+        critical.sort_unstable();
+        Self { text: whole.digest128(), shingles, critical }
+    }
+
+    pub(super) fn compare(&self, other: &Self) -> Verdict {
+        let (both, _, _) = overlap(&self.shingles, &other.shingles);
+        let union = self.shingles.len() + other.shingles.len() - both;
+        let similarity = if union == 0 { 1.0 } else { both as f64 / union as f64 };
+        let (_, here, there) = overlap(&self.critical, &other.critical);
+        Verdict { similarity, contradicting: here > 0 && there > 0 }
+    }
+}
+
+/// Elements in both, only in `a`, only in `b`, of two sorted multisets.
+fn overlap(a: &[u64], b: &[u64]) -> (usize, usize, usize) {
+    let (mut i, mut j, mut both) = (0, 0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        both += usize::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    (both, a.len() - both, b.len() - both)
+}
+
+/// A bijection that spreads every bit of its input (the finaliser of MurmurHash3).
+const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ (x >> 33)
+}
+
+/// Multiplier and addend of each permutation, from a fixed sequence.
+const PERMUTATIONS: [(u64, u64); MINIMA] = {
+    let mut made = [(0, 0); MINIMA];
+    let mut index = 0;
+    while index < MINIMA {
+        made[index] = (mix(2 * index as u64 + 1) | 1, mix(2 * index as u64 + 2));
+        index += 1;
+    }
+    made
+};
+
+/// One byte of the smallest value of each permutation over `shingles`.
+fn minima(shingles: &[u64]) -> [u8; MINIMA] {
+    let mut least = [u32::MAX; MINIMA];
+    for &shingle in shingles {
+        for (slot, &(multiplier, addend)) in least.iter_mut().zip(&PERMUTATIONS) {
+            let value = (shingle.wrapping_mul(multiplier).wrapping_add(addend) >> 32) as u32;
+            *slot = (*slot).min(value);
+        }
+    }
+    // The minimum itself is small, so its high bits say little: mix before a byte is taken.
+    least.map(|value| mix(u64::from(value)) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prose(words: std::ops::Range<usize>) -> String {
+        words
+            .map(|n| format!("{}{}", ["alpha", "beta", "gamma"][n % 3], "x".repeat(n / 3)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn signatures_read_back_and_other_versions_do_not() {
+        let signature = Signature::of(&prose(0..60));
+        let mut bytes = signature.to_bytes();
+        assert_eq!(Signature::from_bytes(&bytes), Some(signature));
+        assert_eq!(Signature::from_bytes(&bytes[1..]), None);
+        bytes[0] ^= 1;
+        assert_eq!(Signature::from_bytes(&bytes), None);
+    }
+
+    #[test]
+    fn shared_minima_estimate_the_similarity() {
+        let (a, b) = (prose(0..300), prose(30..330));
+        let exact = compare(&a, &b).similarity;
+        let estimate = f64::from(Signature::of(&a).shared_minima(&Signature::of(&b))) / MINIMA as f64;
+        assert!((exact - 266.0 / 326.0).abs() < 1e-9, "{exact}");
+        assert!((estimate - exact).abs() < 0.15, "{estimate} for {exact}");
+    }
+
+    #[test]
+    fn short_texts_and_settings_are_compared_as_a_whole() {
+        assert!(Signature::of("@AGENTS.md").exact_only);
+        assert!(Signature::of(&format!("{{{:?}: 1}}", prose(0..60))).exact_only);
+        assert!(!Signature::of(&prose(0..60)).exact_only);
+    }
+
+    #[test]
+    fn more_commands_do_not_contradict_and_other_commands_do() {
+        let base = prose(0..60);
+        let with = |command: &str| format!("{base}\n\nRun `{command}` first.");
+        assert!(!compare(&base, &with("npm test")).contradicting);
+        assert!(compare(&with("pnpm test"), &with("npm test")).contradicting);
+    }
+}
