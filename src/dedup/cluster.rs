@@ -323,7 +323,7 @@ mod tests {
         let texts: Vec<String> = (0..12).map(|n| lines[n * 8..n * 8 + 100].join("\n")).collect();
         let found = run(&texts);
         for (index, member) in found.members.iter().enumerate() {
-            let exact = super::super::compare(&texts[index], &texts[member.canonical]);
+            let exact = Profile::of(&texts[index]).compare(&Profile::of(&texts[member.canonical]));
             assert_eq!(exact.similarity, member.similarity);
             assert_eq!(found.members[member.canonical].relation, Relation::Canonical);
         }

@@ -34,7 +34,7 @@ mod signature;
 pub use cluster::{Clustering, Document, GiantCluster, Member, Options, Relation, cluster};
 pub use lines::{FrequencyBuilder, FrequencyError, LineFrequencies};
 pub use normalise::{line_hash, normalised_lines};
-pub use signature::{MIN_SHINGLES, Signature, Verdict, compare};
+pub use signature::{MIN_SHINGLES, Profile, Signature, Verdict};
 
 /// Version of everything that decides clusters and line hashes: stored signatures and statistics of another version
 /// are stale.

@@ -31,6 +31,16 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// True when only a text that is equal after normalisation counts as a duplicate: a short text, or settings.
+    pub fn is_exact_only(&self) -> bool {
+        self.exact_only
+    }
+
+    /// True when both normalised texts are equal.
+    pub fn same_text(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+
     /// Length of [`Self::to_bytes`].
     pub const BYTES: usize = 2 + 1 + 1 + 4 + 8 + 16 + MINIMA;
 
@@ -100,14 +110,9 @@ pub struct Verdict {
     pub contradicting: bool,
 }
 
-/// Compare two texts exactly, with no signature involved. Shingles are compared by 64-bit hashes.
-pub fn compare(a: &str, b: &str) -> Verdict {
-    Profile::of(a).compare(&Profile::of(b))
-}
-
-/// Everything of a text that an exact comparison needs.
+/// Everything of a text that an exact comparison needs; no signature is involved. Shingles are held as 64-bit hashes.
 #[derive(Debug)]
-pub(super) struct Profile {
+pub struct Profile {
     text: u128,
     /// Sorted, distinct.
     shingles: Vec<u64>,
@@ -116,7 +121,8 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub(super) fn of(text: &str) -> Self {
+    /// Prepare `text` for any number of comparisons.
+    pub fn of(text: &str) -> Self {
         let mut whole = Xxh3::new();
         let mut shingles = Vec::with_capacity(text.len() / 6);
         let mut critical = Vec::new();
@@ -142,7 +148,8 @@ impl Profile {
         Self { text: whole.digest128(), shingles, critical }
     }
 
-    pub(super) fn compare(&self, other: &Self) -> Verdict {
+    /// How similar the two texts are, and whether they contradict each other.
+    pub fn compare(&self, other: &Self) -> Verdict {
         let (both, _, _) = overlap(&self.shingles, &other.shingles);
         let union = self.shingles.len() + other.shingles.len() - both;
         let similarity = if union == 0 { 1.0 } else { both as f64 / union as f64 };
@@ -196,6 +203,10 @@ fn minima(shingles: &[u64]) -> [u8; MINIMA] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn compare(a: &str, b: &str) -> Verdict {
+        Profile::of(a).compare(&Profile::of(b))
+    }
 
     fn prose(words: std::ops::Range<usize>) -> String {
         words

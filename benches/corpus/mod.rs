@@ -1,0 +1,62 @@
+//! Texts for the benches: every distinct UTF-8 blob in a folder of bare git repositories, read through `git`.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The distinct texts under `folder`, of `sizes` bytes, in the order of their object ids.
+pub fn texts(folder: &Path, sizes: std::ops::RangeInclusive<usize>) -> Vec<String> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    let mut repos: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    repos.sort();
+    for repo in repos.iter().filter(|path| path.extension().is_some_and(|e| e == "git")) {
+        let git = || {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(repo).stdin(Stdio::piped()).stdout(Stdio::piped());
+            git
+        };
+        let listed = git().args(["rev-list", "--objects", "--all", "--no-object-names"]).output().unwrap().stdout;
+        let mut child = git().args(["cat-file", "--batch"]).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let feeder = std::thread::spawn(move || input.write_all(&listed));
+        let output = child.wait_with_output().unwrap().stdout;
+        feeder.join().unwrap().unwrap();
+        let mut rest = output.as_slice();
+        while let Some(end) = rest.iter().position(|&b| b == b'\n') {
+            let header = std::str::from_utf8(&rest[..end]).unwrap().to_owned();
+            let mut fields = header.split(' ');
+            let (id, kind, size) = (fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap());
+            let size: usize = size.parse().unwrap();
+            let body = &rest[end + 1..end + 1 + size];
+            if kind == "blob"
+                && sizes.contains(&size)
+                && let Ok(text) = std::str::from_utf8(body)
+            {
+                found.entry(id.to_owned()).or_insert_with(|| text.to_owned());
+            }
+            rest = &rest[end + 2 + size..];
+        }
+    }
+    found.into_values().collect()
+}
+
+/// A small generator (SplitMix64): the same numbers for the same seed on every machine.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.bits() % limit.max(1) as u64) as usize
+    }
+}
