@@ -8,4 +8,6 @@ pub mod corpus;
 pub mod dedup;
 pub mod monitor;
 pub mod plan;
+#[cfg(feature = "app")]
+pub mod repos;
 pub mod taxonomy;

@@ -1,0 +1,5 @@
+//! The one integration binary: what several rooms do together, and what outside programs say about it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[cfg(feature = "app")]
+mod repos;
