@@ -10,4 +10,9 @@ pub mod monitor;
 pub mod plan;
 #[cfg(feature = "app")]
 pub mod repos;
+pub mod encoding;
+pub mod monitor;
+pub mod plan;
+#[cfg(feature = "app")]
+pub mod store;
 pub mod taxonomy;

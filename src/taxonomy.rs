@@ -277,6 +277,60 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    /// How the bytes of a blob spell its text.
+    TextEncoding, "text encoding" {
+        /// UTF-8 without a byte order mark.
+        Utf8 = "utf-8",
+        /// UTF-8 behind a byte order mark.
+        Utf8Bom = "utf-8-bom",
+        /// UTF-16, low byte first, behind a byte order mark.
+        Utf16Le = "utf-16le",
+        /// UTF-16, high byte first, behind a byte order mark.
+        Utf16Be = "utf-16be",
+        /// Not valid UTF-8 and not binary: read byte by byte.
+        Latin1 = "latin-1",
+        /// Holds NUL bytes: no text.
+        Binary = "binary",
+    }
+}
+
+vocabulary! {
+    /// What kind of tree entry an artifact is.
+    FileMode, "file mode" {
+        /// An ordinary file.
+        File = "file",
+        /// An executable file.
+        Executable = "executable",
+        /// A symbolic link: its bytes are the path it names.
+        Symlink = "symlink",
+    }
+}
+
+vocabulary! {
+    /// How a run ended.
+    Outcome, "run outcome" {
+        /// Everything was done.
+        Done = "done",
+        /// Something failed; the rest is stored.
+        Partial = "partial",
+        /// A limit, a budget or a signal ended it early; the same command goes on.
+        Paused = "paused",
+        /// It could not go on.
+        Failed = "failed",
+    }
+}
+
+vocabulary! {
+    /// Where a repository's rows came from.
+    RepoSource, "repository source" {
+        /// The GitHub API.
+        GitHub = "github",
+        /// A repository or folder on this machine.
+        Local = "local",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

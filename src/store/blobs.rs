@@ -1,0 +1,369 @@
+//! Blobs: distinct bytes, once, compressed with a dictionary trained on the corpus itself.
+
+use super::{BATCH, RunId, Store, StoreError};
+use crate::corpus::{GitOid, Sha256};
+use crate::encoding;
+use crate::taxonomy::TextEncoding;
+use rayon::prelude::*;
+use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// zstd level of stored bodies: past it the dictionary gains more than the effort does.
+const LEVEL: i32 = 6;
+/// Size of a trained dictionary, the default of the zstd tools.
+const DICTIONARY: usize = 112_640;
+/// Fewer blobs than this do not pay for a dictionary.
+const TRAIN_FROM: i64 = 1_000;
+/// Bodies that a dictionary is trained on, at most: about a hundred times its size is enough.
+const SAMPLES: i64 = 4_000;
+/// A body beyond this is stored but not held up as a sample; large files need no dictionary.
+const SAMPLE_SIZE: i64 = 32_768;
+/// Largest body that is believed when unpacking: git hosts serve at most 100 MB a blob.
+const MAX_BODY: usize = 128 << 20;
+
+/// Key of a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(pub i64);
+
+/// A blob ready to be written. Made by [`Codec::encode`], which costs the time; writing it is cheap.
+#[derive(Debug, Clone)]
+pub struct NewBlob {
+    /// Digest of the bytes.
+    pub sha256: Sha256,
+    /// Git's id of the bytes.
+    pub git_oid: GitOid,
+    size: i64,
+    encoding: TextEncoding,
+    codec: i64,
+    dictionary: Option<i64>,
+    body: Vec<u8>,
+}
+
+/// What the trained dictionary saves, over every stored body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct DictionaryGain {
+    /// Bodies measured.
+    pub blobs: u64,
+    /// Their bytes as found.
+    pub raw: u64,
+    /// Their bytes under zstd alone.
+    pub zstd: u64,
+    /// Their bytes as stored, with the dictionary.
+    pub stored: u64,
+}
+
+/// Packs and unpacks bodies.
+#[derive(Debug, Clone, Default)]
+pub struct Codec {
+    dictionaries: HashMap<i64, Arc<Vec<u8>>>,
+    newest: Option<i64>,
+}
+
+impl Codec {
+    /// zstd without a dictionary.
+    pub fn plain() -> Self {
+        Self::default()
+    }
+
+    /// Digest and pack one body; the smallest of the three codecs is taken.
+    pub fn encode(&self, bytes: &[u8]) -> Result<NewBlob, std::io::Error> {
+        let (codec, dictionary, body) = self.pack(bytes)?;
+        let (encoding, _) = encoding::decode(bytes);
+        Ok(NewBlob {
+            sha256: Sha256::of(bytes),
+            git_oid: GitOid::of_blob(bytes),
+            size: bytes.len() as i64,
+            encoding,
+            codec,
+            dictionary,
+            body,
+        })
+    }
+
+    /// [`Self::encode`] over many bodies on all cores.
+    pub fn encode_all(&self, bodies: &[Vec<u8>]) -> Result<Vec<NewBlob>, std::io::Error> {
+        bodies.par_iter().map(|bytes| self.encode(bytes)).collect()
+    }
+
+    fn pack(&self, bytes: &[u8]) -> Result<(i64, Option<i64>, Vec<u8>), std::io::Error> {
+        let packed = match self.newest.and_then(|id| Some((id, self.dictionaries.get(&id)?))) {
+            Some((id, dictionary)) => {
+                let body = zstd::bulk::Compressor::with_dictionary(LEVEL, dictionary)?.compress(bytes)?;
+                (2, Some(id), body)
+            }
+            None => (1, None, zstd::bulk::compress(bytes, LEVEL)?),
+        };
+        Ok(if packed.2.len() < bytes.len() { packed } else { (0, None, bytes.to_vec()) })
+    }
+
+    fn unpack(&self, codec: i64, dictionary: Option<i64>, size: i64, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let size = usize::try_from(size).ok().filter(|s| *s <= MAX_BODY).ok_or("impossible size")?;
+        let bytes = match (codec, dictionary) {
+            (0, _) => body,
+            (1, _) => zstd::bulk::decompress(&body, size).map_err(|e| e.to_string())?,
+            (_, Some(id)) => {
+                let dictionary = self.dictionaries.get(&id).ok_or("its dictionary is not there")?;
+                zstd::bulk::Decompressor::with_dictionary(dictionary)
+                    .and_then(|mut d| d.decompress(&body, size))
+                    .map_err(|e| e.to_string())?
+            }
+            _ => return Err("it names no dictionary".to_owned()),
+        };
+        if bytes.len() == size { Ok(bytes) } else { Err(format!("{} bytes instead of {size}", bytes.len())) }
+    }
+}
+
+impl Store {
+    /// The codec with the corpus's dictionaries, to pack bodies outside the write lock.
+    pub fn codec(&self) -> Codec {
+        // A poisoned lock still holds a whole codec: it is only ever replaced.
+        self.codec.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    pub(super) async fn load_codec(&self) -> Result<Codec, StoreError> {
+        let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as("SELECT id, body FROM dictionary ORDER BY id")
+            .fetch_all(&self.writer)
+            .await
+            .map_err(|e| self.failed("read dictionaries", e))?;
+        let newest = rows.last().map(|(id, _)| *id);
+        Ok(Codec { dictionaries: rows.into_iter().map(|(id, body)| (id, Arc::new(body))).collect(), newest })
+    }
+
+    /// Write blobs that may be there already; returns their keys in order.
+    pub async fn put_blobs(&self, run: RunId, blobs: &[NewBlob]) -> Result<Vec<BlobId>, StoreError> {
+        let mut tx = self.begin().await?;
+        let ids = self.put_blobs_in(&mut tx, run, blobs).await?;
+        self.commit(tx).await?;
+        Ok(ids)
+    }
+
+    /// [`Self::put_blobs`] inside a transaction of the caller.
+    pub(crate) async fn put_blobs_in(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        run: RunId,
+        blobs: &[NewBlob],
+    ) -> Result<Vec<BlobId>, StoreError> {
+        let failed = |e| self.failed("write blobs", e);
+        let mut ids = Vec::with_capacity(blobs.len());
+        for chunk in blobs.chunks(BATCH) {
+            let mut insert = QueryBuilder::<Sqlite>::new(
+                "INSERT INTO blob (sha256, git_oid, size, encoding, codec, dictionary_id, body, run_id) ",
+            );
+            insert.push_values(chunk, |mut values, blob| {
+                values
+                    .push_bind(blob.sha256.0.to_vec())
+                    .push_bind(blob.git_oid.0.to_vec())
+                    .push_bind(blob.size)
+                    .push_bind(blob.encoding.as_str())
+                    .push_bind(blob.codec)
+                    .push_bind(blob.dictionary)
+                    .push_bind(&blob.body)
+                    .push_bind(run.0);
+            });
+            insert.push(" ON CONFLICT (sha256) DO NOTHING");
+            insert.build().execute(&mut **tx).await.map_err(failed)?;
+            let mut select = QueryBuilder::<Sqlite>::new("SELECT sha256, id FROM blob WHERE sha256 IN (");
+            let mut list = select.separated(", ");
+            for blob in chunk {
+                list.push_bind(blob.sha256.0.to_vec());
+            }
+            select.push(")");
+            let rows: Vec<(Vec<u8>, i64)> = select.build_query_as().fetch_all(&mut **tx).await.map_err(failed)?;
+            let found: HashMap<Vec<u8>, i64> = rows.into_iter().collect();
+            for blob in chunk {
+                let id = found.get(blob.sha256.0.as_slice());
+                ids.push(BlobId(
+                    *id.ok_or_else(|| self.damaged(format!("blob {}", blob.sha256), "not found after its write"))?,
+                ));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Which of these git ids are stored, with their keys.
+    pub async fn known_oids(&self, oids: &[GitOid]) -> Result<HashMap<GitOid, BlobId>, StoreError> {
+        let mut known = HashMap::new();
+        for chunk in oids.chunks(BATCH) {
+            let mut query = QueryBuilder::<Sqlite>::new("SELECT git_oid, min(id) FROM blob WHERE git_oid IN (");
+            let mut list = query.separated(", ");
+            for oid in chunk {
+                list.push_bind(oid.0.to_vec());
+            }
+            query.push(") GROUP BY git_oid");
+            let rows: Vec<(Vec<u8>, i64)> =
+                query.build_query_as().fetch_all(self.read()).await.map_err(|e| self.failed("look up blobs", e))?;
+            known.extend(rows.iter().filter_map(|(oid, id)| Some((GitOid::from_slice(oid)?, BlobId(*id)))));
+        }
+        Ok(known)
+    }
+
+    /// The bytes of a blob, checked against its size.
+    pub async fn body(&self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+        let bodies = self.bodies(&[blob]).await?;
+        bodies.into_iter().next().ok_or_else(|| self.damaged(format!("blob {}", blob.0), "it is not there"))
+    }
+
+    /// The bytes of several blobs, in the order asked for. Unpacking runs on all cores.
+    pub async fn bodies(&self, blobs: &[BlobId]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut rows = HashMap::with_capacity(blobs.len());
+        for chunk in blobs.chunks(BATCH) {
+            let mut query =
+                QueryBuilder::<Sqlite>::new("SELECT id, codec, dictionary_id, size, body FROM blob WHERE id IN (");
+            let mut list = query.separated(", ");
+            for blob in chunk {
+                list.push_bind(blob.0);
+            }
+            query.push(")");
+            for row in query.build().fetch_all(self.read()).await.map_err(|e| self.failed("read bodies", e))? {
+                let packed = Packed::of(&row).map_err(|e| self.failed("read bodies", e))?;
+                rows.insert(packed.id, packed);
+            }
+        }
+        let codec = self.codec();
+        blobs
+            .par_iter()
+            .map(|blob| {
+                let what = || format!("blob {}", blob.0);
+                let packed = rows.get(&blob.0).ok_or_else(|| self.damaged(what(), "it is not there"))?;
+                codec
+                    .unpack(packed.codec, packed.dictionary, packed.size, packed.body.clone())
+                    .map_err(|why| self.damaged(what(), why))
+            })
+            .collect()
+    }
+
+    /// Train the corpus's dictionary once there are enough blobs, and pack every body anew with it. Does nothing when a
+    /// dictionary is there or there are too few blobs. Returns whether it did.
+    pub async fn train_dictionary(&self, run: RunId) -> Result<bool, StoreError> {
+        let failed = |e| self.failed("train the dictionary", e);
+        let (blobs, dictionaries): (i64, i64) =
+            sqlx::query_as("SELECT (SELECT count(*) FROM blob), (SELECT count(*) FROM dictionary)")
+                .fetch_one(self.read())
+                .await
+                .map_err(failed)?;
+        if dictionaries > 0 || blobs < TRAIN_FROM {
+            return Ok(false);
+        }
+        // Ordered by digest: a sample that does not depend on the order of arrival.
+        let sample: Vec<i64> =
+            sqlx::query_scalar("SELECT id FROM blob WHERE size BETWEEN 64 AND ? ORDER BY sha256 LIMIT ?")
+                .bind(SAMPLE_SIZE)
+                .bind(SAMPLES)
+                .fetch_all(self.read())
+                .await
+                .map_err(failed)?;
+        let ids: Vec<BlobId> = sample.into_iter().map(BlobId).collect();
+        let bodies = self.bodies(&ids).await?;
+        let trained = tokio::task::spawn_blocking(move || zstd::dict::from_samples(&bodies, DICTIONARY)).await;
+        let Ok(Ok(dictionary)) = trained else {
+            // Too little variety to train on: bodies stay as they are, which is correct, only larger.
+            return Ok(false);
+        };
+        let mut tx = self.begin().await?;
+        sqlx::query("INSERT INTO dictionary (body, trained_on, run_id) VALUES (?, ?, ?)")
+            .bind(&dictionary)
+            .bind(ids.len() as i64)
+            .bind(run.0)
+            .execute(&mut *tx)
+            .await
+            .map_err(failed)?;
+        self.commit(tx).await?;
+        let codec = self.load_codec().await?;
+        *self.codec.write().unwrap_or_else(std::sync::PoisonError::into_inner) = codec;
+        self.repack().await?;
+        Ok(true)
+    }
+
+    /// Pack every body that has no dictionary anew. Safe to interrupt: each batch leaves whole bodies.
+    async fn repack(&self) -> Result<(), StoreError> {
+        let failed = |e| self.failed("pack bodies anew", e);
+        let codec = self.codec();
+        let mut after = 0i64;
+        loop {
+            let ids: Vec<i64> =
+                sqlx::query_scalar("SELECT id FROM blob WHERE codec <> 2 AND id > ? ORDER BY id LIMIT 2000")
+                    .bind(after)
+                    .fetch_all(self.read())
+                    .await
+                    .map_err(failed)?;
+            let Some(last) = ids.last() else { return Ok(()) };
+            after = *last;
+            let ids: Vec<BlobId> = ids.into_iter().map(BlobId).collect();
+            let bodies = self.bodies(&ids).await?;
+            let packed: Result<Vec<_>, _> = bodies.par_iter().map(|bytes| codec.pack(bytes)).collect();
+            let packed = packed.map_err(|e| self.damaged("a body", e.to_string()))?;
+            let mut tx = self.begin().await?;
+            for (id, (kind, dictionary, body)) in ids.iter().zip(packed) {
+                sqlx::query("UPDATE blob SET codec = ?, dictionary_id = ?, body = ? WHERE id = ?")
+                    .bind(kind)
+                    .bind(dictionary)
+                    .bind(body)
+                    .bind(id.0)
+                    .execute(&mut *tx)
+                    .await
+                    .map_err(failed)?;
+            }
+            self.commit(tx).await?;
+        }
+    }
+
+    /// Measure what the dictionary saves by packing every body without it.
+    pub async fn dictionary_gain(&self) -> Result<DictionaryGain, StoreError> {
+        let failed = |e| self.failed("measure the dictionary", e);
+        let mut gain = DictionaryGain { blobs: 0, raw: 0, zstd: 0, stored: 0 };
+        let stored: i64 = sqlx::query_scalar("SELECT coalesce(sum(length(body)), 0) FROM blob")
+            .fetch_one(self.read())
+            .await
+            .map_err(failed)?;
+        gain.stored = stored.unsigned_abs();
+        let mut after = 0i64;
+        loop {
+            let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM blob WHERE id > ? ORDER BY id LIMIT 2000")
+                .bind(after)
+                .fetch_all(self.read())
+                .await
+                .map_err(failed)?;
+            let Some(last) = ids.last() else { return Ok(gain) };
+            after = *last;
+            let ids: Vec<BlobId> = ids.into_iter().map(BlobId).collect();
+            for bytes in self.bodies(&ids).await? {
+                let (_, _, body) = Codec::plain().pack(&bytes).map_err(|e| self.damaged("a body", e.to_string()))?;
+                gain.blobs += 1;
+                gain.raw += bytes.len() as u64;
+                gain.zstd += body.len() as u64;
+            }
+        }
+    }
+
+    /// Blobs that no version refers to; left by a crawl that was cut off between content and artifacts.
+    pub async fn orphan_blobs(&self) -> Result<HashSet<BlobId>, StoreError> {
+        let ids: Vec<i64> =
+            sqlx::query_scalar("SELECT id FROM blob WHERE NOT EXISTS (SELECT 1 FROM version WHERE blob_id = blob.id)")
+                .fetch_all(self.read())
+                .await
+                .map_err(|e| self.failed("look for orphans", e))?;
+        Ok(ids.into_iter().map(BlobId).collect())
+    }
+}
+
+struct Packed {
+    id: i64,
+    codec: i64,
+    dictionary: Option<i64>,
+    size: i64,
+    body: Vec<u8>,
+}
+
+impl Packed {
+    fn of(row: &sqlx::sqlite::SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.try_get(0)?,
+            codec: row.try_get(1)?,
+            dictionary: row.try_get(2)?,
+            size: row.try_get(3)?,
+            body: row.try_get(4)?,
+        })
+    }
+}

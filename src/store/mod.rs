@@ -1,0 +1,197 @@
+//! The corpus on disk: one SQLite file, written by one connection and read by several.
+//!
+//! Every write is a batch inside a transaction that takes the write lock at once, so a kill between two batches leaves
+//! whole batches and a second process waits instead of failing half-way. The schema is in `migrations/`.
+
+mod artifacts;
+mod blobs;
+mod listing;
+mod repos;
+mod runs;
+
+pub use artifacts::{ArtifactRow, Written};
+pub use blobs::{BlobId, Codec, DictionaryGain, NewBlob};
+pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
+pub use repos::{RepoFacts, RepoId, RepoRow};
+pub use runs::{FailureRow, RunId, RunRow};
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Sqlite, SqlitePool, Transaction};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
+
+/// How long a statement waits for another process's write before it fails.
+const BUSY: Duration = Duration::from_secs(60);
+/// Rows in one statement: past a few hundred the cost per row no longer falls.
+const BATCH: usize = 400;
+
+/// Why the corpus could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file is not there and was not to be made.
+    #[error("Failed to open {path}: there is no corpus here; `aac build`, `aac crawl` or `aac ingest` makes one", path = .path.display())]
+    Missing {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// The file cannot be opened, or is no SQLite database.
+    #[error("Failed to open {path}: {source}", path = .path.display())]
+    Open {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: sqlx::Error,
+    },
+    /// The schema could not be brought up to date; also when a newer release made the file.
+    #[error("Failed to migrate {path}: {source}; a corpus made by a newer release needs that release", path = .path.display())]
+    Migrate {
+        /// The database file.
+        path: PathBuf,
+        /// What went wrong.
+        source: sqlx::migrate::MigrateError,
+    },
+    /// A statement failed.
+    #[error("Failed to {doing} in {path}: {source}", path = .path.display())]
+    Statement {
+        /// What was being done.
+        doing: &'static str,
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: sqlx::Error,
+    },
+    /// A stored value is not what it should be.
+    #[error("Failed to read {what} in {path}: {why}; `PRAGMA integrity_check` tells how far the damage goes", path = .path.display())]
+    Damaged {
+        /// Which row and column.
+        what: String,
+        /// The database file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the disk is full, the file is read-only or another process holds it: nothing is lost, and the same
+    /// command works once that is mended.
+    pub fn is_outside_cause(&self) -> bool {
+        let (Self::Statement { source, .. } | Self::Open { source, .. }) = self else { return false };
+        let code = source.as_database_error().and_then(|e| e.code()).and_then(|code| code.parse::<i32>().ok());
+        // The low byte of an extended code is the primary one: BUSY, LOCKED, READONLY, FULL, CANTOPEN.
+        matches!(code.map(|c| c & 0xff), Some(5 | 6 | 8 | 13 | 14))
+    }
+}
+
+/// An open corpus. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    path: Arc<PathBuf>,
+    writer: SqlitePool,
+    readers: SqlitePool,
+    codec: Arc<RwLock<Codec>>,
+}
+
+impl Store {
+    /// Open the corpus at `path`, making it when it is not there, and bring its schema up to date.
+    pub async fn create(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, true).await
+    }
+
+    /// Open a corpus that is there. An absent file is an error.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Missing { path: path.to_owned() });
+        }
+        Self::open_with(path, false).await
+    }
+
+    async fn open_with(path: &Path, create: bool) -> Result<Self, StoreError> {
+        let failed = |source| StoreError::Open { path: path.to_owned(), source };
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(create)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // In WAL mode NORMAL survives a killed process; a power cut may lose the last batches, never corrupt.
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(BUSY)
+            .pragma("cache_size", "-65536")
+            .pragma("journal_size_limit", "67108864")
+            .pragma("temp_store", "memory");
+        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
+        MIGRATOR.run(&writer).await.map_err(|source| StoreError::Migrate { path: path.to_owned(), source })?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(4)
+            .connect_lazy_with(options.pragma("query_only", "on").pragma("cache_size", "-16384"));
+        let mut store =
+            Self { path: Arc::new(path.to_owned()), writer, readers, codec: Arc::new(RwLock::new(Codec::plain())) };
+        store.codec = Arc::new(RwLock::new(store.load_codec().await?));
+        Ok(store)
+    }
+
+    /// The database file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Write what is in the log into the database file and close every connection.
+    pub async fn close(self) {
+        let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writer).await;
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+
+    /// Take the schema back to `version`; 0 drops everything. For tests of migrations and for going back a release.
+    pub async fn migrate_down(&self, version: i64) -> Result<(), StoreError> {
+        MIGRATOR
+            .undo(&self.writer, version)
+            .await
+            .map_err(|source| StoreError::Migrate { path: self.path.to_path_buf(), source })
+    }
+
+    /// What `PRAGMA integrity_check` and `PRAGMA foreign_key_check` find; empty when all is well.
+    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let doing = "check the database";
+        let mut found: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check")
+            .fetch_all(&self.readers)
+            .await
+            .map_err(|e| self.failed(doing, e))?;
+        found.retain(|line| line != "ok");
+        let orphans: Vec<(String, Option<i64>, String, i64)> = sqlx::query_as("PRAGMA foreign_key_check")
+            .fetch_all(&self.readers)
+            .await
+            .map_err(|e| self.failed(doing, e))?;
+        found.extend(
+            orphans.iter().map(|(table, row, parent, _)| format!("{table} row {row:?} points nowhere in {parent}")),
+        );
+        Ok(found)
+    }
+
+    /// The connections that read. Rows committed by [`Self::begin`]'s transactions are visible at once.
+    pub(crate) fn read(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    /// A transaction that holds the write lock from its start.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(|e| self.failed("begin a write", e))
+    }
+
+    /// Commit, with the error of this store.
+    pub(crate) async fn commit(&self, transaction: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
+        transaction.commit().await.map_err(|e| self.failed("commit", e))
+    }
+
+    pub(crate) fn failed(&self, doing: &'static str, source: sqlx::Error) -> StoreError {
+        StoreError::Statement { doing, path: self.path.to_path_buf(), source }
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>, why: impl Into<String>) -> StoreError {
+        StoreError::Damaged { what: what.into(), path: self.path.to_path_buf(), why: why.into() }
+    }
+}
