@@ -6,13 +6,11 @@
 
 pub mod corpus;
 pub mod dedup;
+pub mod encoding;
 pub mod monitor;
 pub mod plan;
 #[cfg(feature = "app")]
 pub mod repos;
-pub mod encoding;
-pub mod monitor;
-pub mod plan;
 #[cfg(feature = "app")]
 pub mod store;
 pub mod taxonomy;
