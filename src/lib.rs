@@ -13,4 +13,5 @@ pub mod plan;
 pub mod repos;
 #[cfg(feature = "app")]
 pub mod store;
+pub mod segment;
 pub mod taxonomy;
