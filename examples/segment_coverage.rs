@@ -5,8 +5,8 @@
 //! exactly one item begins on the same line and has the same text, white space runs taken as one blank.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a report for people")]
 
-use aac::segment::{flatten, segment};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use aac::segment::{flatten, pack, segment};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -60,7 +60,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     for file in args {
         let lines = BufReader::new(std::fs::File::open(&file)?).lines();
-        let labelled: Vec<Labelled> = lines.map(|l| Ok(serde_json::from_str(&l?)?)).collect::<Result<_, Box<dyn Error>>>()?;
+        let labelled: Vec<Labelled> =
+            lines.map(|l| Ok(serde_json::from_str(&l?)?)).collect::<Result<_, Box<dyn Error>>>()?;
         let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for item in &labelled {
             ids.entry(&item.repo).or_default().insert(&item.blob);
@@ -69,6 +70,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         for (repo, ids) in ids {
             texts.extend(blobs(&Path::new(&corpus).join(format!("{}.git", repo.replace('/', "+"))), &ids)?);
         }
+        let mut seen = HashSet::new();
         let (mut found, mut kinds, mut headings) = (0, 0, 0);
         for item in &labelled {
             let text = texts.get(&item.blob).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default();
@@ -90,9 +92,20 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                     .filter(|span| span.line == item.line)
                     .map(|span| (span.kind.as_str(), flatten(&text[span.range()])))
                     .collect();
-                println!("missed {} {} {}:{}: {:?}, found {on_line:?}", item.kind, item.blob, item.path, item.line, item.text);
+                println!(
+                    "missed {} {} {}:{}: {:?}, found {on_line:?}",
+                    item.kind, item.blob, item.path, item.line, item.text
+                );
             }
         }
+        let (mut items, mut bytes) = (0, 0);
+        for item in labelled.iter().filter(|item| seen.insert(&item.blob)) {
+            let text = texts.get(&item.blob).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default();
+            let segmentation = segment(&item.path, &text);
+            items += segmentation.items.len();
+            bytes += pack(&segmentation).len();
+        }
+        println!("{items} items of {} blobs packed: {:.2} bytes an item", seen.len(), bytes as f64 / items as f64);
         let share = |n: usize, of: usize| 100.0 * n as f64 / of as f64;
         println!(
             "{}: {found} of {} found as one item ({:.2} %); of these same kind {:.2} %, same heading path {:.2} %",

@@ -11,7 +11,7 @@ pub mod monitor;
 pub mod plan;
 #[cfg(feature = "app")]
 pub mod repos;
+pub mod segment;
 #[cfg(feature = "app")]
 pub mod store;
-pub mod segment;
 pub mod taxonomy;

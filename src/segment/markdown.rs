@@ -75,8 +75,9 @@ impl Walk<'_, '_, '_> {
         if let TagEnd::Heading(level) = tag {
             let Some(range) = self.inline.take() else { return };
             // A dashed line meant as a rule turns the passage above it into a heading by the letter of the grammar.
-            let underlined = self.layer.text[range.end..].trim_start_matches([' ', '\t', '#']).starts_with(['\r', '\n'])
-                && !self.layer.text[..range.start].trim_end_matches([' ', '\t']).ends_with('#');
+            let underlined =
+                self.layer.text[range.end..].trim_start_matches([' ', '\t', '#']).starts_with(['\r', '\n'])
+                    && !self.layer.text[..range.start].trim_end_matches([' ', '\t']).ends_with('#');
             let passage = self.layer.text[range.clone()].contains('\n') || range.len() > 120;
             if !self.entries.is_empty() || (underlined && passage) {
                 self.inline = Some(range);
@@ -147,12 +148,25 @@ impl Walk<'_, '_, '_> {
         let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
         let whole = first.start..last.end;
         let (text, pieces) = self.layer.gather(&lines);
-        if self.depth < MAX_LAYERS {
+        if self.depth < MAX_LAYERS && !looks_like_code(&text) {
             walk(&Layer { text: &text, pieces: &pieces }, self.sink, self.depth + 1);
         } else {
             self.layer.item(self.sink, whole, ItemKind::Code);
         }
     }
+}
+
+/// Whether most lines of an indented block begin or end as lines of a program do.
+fn looks_like_code(text: &str) -> bool {
+    let (mut code, mut lines) = (0, 0);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        lines += 1;
+        let ends = line.ends_with(['{', '}', ';', '(', ')', '[', ']', ',', '\\', '>', '=']);
+        let marked = line.starts_with(['-', '*', '+', '|', '>']) || line.starts_with("```");
+        let sentence = line.contains(". ") || line.split_whitespace().nth(7).is_some();
+        code += usize::from(((ends && !sentence) || line.starts_with(['$', '}', ')', ']'])) && !marked);
+    }
+    2 * code > lines
 }
 
 /// A run of text. Lines that are drawn as table rows are rows, also where no delimiter line makes a table of them.

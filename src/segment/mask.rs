@@ -56,7 +56,15 @@ fn mask_line(bytes: &mut [u8], start: usize, end: usize, comments_end: usize) ->
             *byte = b' ';
         }
     }
-    let content = after_containers(bytes, start, end);
+    let content = match after_containers(bytes, start, end) {
+        Ok(content) => content,
+        Err(rest) => {
+            for byte in bytes[rest..end].iter_mut().filter(|b| b.is_ascii_graphic()) {
+                *byte = b'x';
+            }
+            return None;
+        }
+    };
     let line = &bytes[content..end];
     let first = line.first().copied().unwrap_or(b' ');
     let run = line.iter().take_while(|b| **b == first).count();
@@ -102,8 +110,8 @@ fn mask_nested(bytes: &mut [u8], fences: &[Fence]) {
     }
 }
 
-/// Where the text of a line begins, behind its quote marks, bullets and numbers.
-fn after_containers(bytes: &[u8], start: usize, end: usize) -> usize {
+/// Where the text of a line begins, behind its quote marks, bullets and numbers; as an error where they go too deep.
+fn after_containers(bytes: &[u8], start: usize, end: usize) -> Result<usize, usize> {
     let blank = |at: usize| at >= end || bytes[at].is_ascii_whitespace();
     let mut at = start;
     let mut indent = 0;
@@ -112,7 +120,10 @@ fn after_containers(bytes: &[u8], start: usize, end: usize) -> usize {
             indent += 1;
             at += 1;
         }
-        if at >= end || indent > MAX_INDENT {
+        if at >= end {
+            return Ok(at);
+        }
+        if indent > MAX_INDENT {
             break;
         }
         match bytes[at] {
@@ -124,36 +135,26 @@ fn after_containers(bytes: &[u8], start: usize, end: usize) -> usize {
                 if digits <= 9 && point < end && matches!(bytes[point], b'.' | b')') && blank(point + 1) {
                     at = point + 1;
                 } else {
-                    return at;
+                    return Ok(at);
                 }
             }
-            _ => return at,
+            _ => return Ok(at),
         }
     }
-    at
+    Err(at)
 }
 
-/// Overwrite what has a meaning only within a line, and markers that [`after_containers`] left behind for their
-/// depth. `\|` stays, since it decides where a table cell ends; `-->` stays, since it ends a comment.
+/// Overwrite what has a meaning only within a line. `\|` stays, since it decides where a table cell ends; `-->` stays, since it ends a comment.
 fn mask_inline(bytes: &mut [u8], start: usize, end: usize) {
     let mut at = start;
     while at < end {
         match bytes[at] {
             b'\\' if at + 1 < end && bytes[at + 1] == b'|' => at += 1,
             b'>' if at >= 2 && bytes[at - 2..at] == *b"--" => {}
-            b'*' | b'_' | b'~' | b'`' | b'[' | b']' | b'<' | b'>' | b'&' | b'\\' | b'+' => bytes[at] = b'x',
+            b'*' | b'_' | b'~' | b'`' | b'[' | b']' | b'<' | b'>' | b'&' | b'\\' => bytes[at] = b'x',
             _ => {}
         }
         at += 1;
-    }
-    // A dash is kept inside a line (delimiter rows, comments); in front it would open a container.
-    if start < end && bytes[start] == b'-' && (start + 1 == end || bytes[start + 1].is_ascii_whitespace()) {
-        let rest = &mut bytes[start..end];
-        if rest.iter().any(|b| !matches!(b, b'-' | b' ' | b'\t' | b'\r')) || rest.len() > 2 * MAX_CONTAINERS {
-            for byte in rest.iter_mut().filter(|b| **b == b'-') {
-                *byte = b'x';
-            }
-        }
     }
 }
 

@@ -111,6 +111,19 @@ impl<'t> Sink<'t> {
         self.found.headings.push(Heading { start, end, level, parent });
     }
 
+    /// Following items stand under the key at `range` of a settings file, and under nothing else.
+    pub(super) fn key(&mut self, range: Range<usize>) {
+        self.path.clear();
+        let known = self.found.headings.len().checked_sub(1).filter(|last| {
+            let heading = &self.found.headings[*last];
+            (heading.start as usize..heading.end as usize) == range
+        });
+        match known {
+            Some(index) => self.path.push((1, index as u32)),
+            None => self.heading(range, 1),
+        }
+    }
+
     /// Following items stand under no heading so far.
     pub(super) fn leave_headings(&mut self) {
         self.path.clear();
