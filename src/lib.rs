@@ -7,6 +7,7 @@
 pub mod corpus;
 pub mod dedup;
 pub mod encoding;
+pub mod license;
 pub mod monitor;
 pub mod plan;
 #[cfg(feature = "app")]
