@@ -4,6 +4,10 @@
 //! code to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+#[cfg(feature = "app")]
+pub mod cli;
+#[cfg(feature = "app")]
+pub mod config;
 pub mod corpus;
 pub mod dedup;
 pub mod encoding;
@@ -16,3 +20,5 @@ pub mod segment;
 #[cfg(feature = "app")]
 pub mod store;
 pub mod taxonomy;
+#[cfg(feature = "app")]
+pub mod terminal;

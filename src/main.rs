@@ -1,2 +1,7 @@
 //! The `aac` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    aac::cli::run(std::env::args_os())
+}

@@ -1,0 +1,183 @@
+//! The front door: one file a subcommand, each a thin call into the library.
+
+mod exit;
+mod output;
+mod status;
+
+pub use exit::{Exit, Failure};
+
+use crate::config::{Config, DEFAULT_DB};
+use crate::plan::{Selection, Targets};
+use crate::store::Store;
+use crate::terminal::{Show, Terminal, say};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use output::Output;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const FIRST_STEPS: &str = "\
+First steps:
+  aac build --sandbox        the whole way on a generated corpus, in about two minutes
+  aac build --from DIR       the whole way on git repositories you have
+  aac crawl --dry-run        what collecting from GitHub would cost
+  aac status                 what a corpus holds and what to run next";
+
+/// Rebuild, refresh and refit the AgentArtifactCorpus.
+#[derive(Debug, Parser)]
+#[command(name = "aac", version, arg_required_else_help = true, after_help = FIRST_STEPS, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Every command")]
+struct Global {
+    /// The corpus [default: corpus.db]
+    #[arg(long, global = true, value_name = "PATH", env = "AAC_DB", hide_env_values = true)]
+    db: Option<PathBuf>,
+    /// Configuration file [default: aac.toml, if present]
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Print one JSON document on standard output
+    #[arg(long, global = true)]
+    json: bool,
+    /// Tell more; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Tell nothing but warnings and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Form of the log on standard error
+    #[arg(long, global = true, value_name = "FORM", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// What the corpus holds, how complete it is, and what to run next
+    Status(status::StatusArgs),
+}
+
+/// What every command is handed.
+struct Context {
+    config: Config,
+    db: PathBuf,
+    terminal: Terminal,
+    output: Output,
+}
+
+impl Context {
+    /// The targets of the platforms named on the command line, else in the configuration, else the default ones.
+    fn targets(&self, platforms: &[String]) -> Result<Targets, Failure> {
+        let mut targets = Targets::embedded()?;
+        let named = if platforms.is_empty() { &self.config.platforms } else { platforms };
+        let selection = Selection::parse(named, &targets).map_err(Failure::usage)?;
+        targets.select(&selection);
+        Ok(targets)
+    }
+
+    /// The corpus, which must be there.
+    async fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.db).await?)
+    }
+}
+
+/// Run the command line `args` (with the program's name first) and return the code to exit with.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // A closed pipe is no reason to fail a request for help.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
+        }
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return Exit::Usage.into();
+        }
+    };
+    match execute(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            say(&format!("error: {}", failure.message));
+            failure.exit.into()
+        }
+    }
+}
+
+fn execute(cli: Cli) -> Result<Exit, Failure> {
+    let Cli { global, command } = cli;
+    start_log(&global);
+    let config = Config::load(global.config.as_deref()).map_err(Failure::usage)?;
+    let db = global.db.clone().or_else(|| config.db.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_DB));
+    let context = Context {
+        db,
+        config,
+        terminal: Terminal::new(Show::fitting(global.quiet)),
+        output: Output { json: global.json },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        context.terminal.watch_signals(|| std::process::exit(Exit::Paused as i32))?;
+        match command {
+            Command::Status(args) => status::run(&context, &args).await,
+        }
+    })
+}
+
+fn start_log(global: &Global) {
+    use tracing_subscriber::EnvFilter;
+    let level = match (global.quiet, global.verbose) {
+        (true, _) => "error",
+        (_, 0) => "warn",
+        (_, 1) => "aac=info,warn",
+        _ => "aac=debug,info",
+    };
+    let filter = EnvFilter::try_from_env("AAC_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Fails only when a log is set up already, as in a test that runs the front door twice.
+    let _ = match global.log_format {
+        LogFormat::Text => log.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// One style for all help: every flag and command has a text that ends without a full stop.
+    #[test]
+    fn help_texts_are_of_one_style() {
+        fn walk(command: &clap::Command) {
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty(), "{} {} has no help", command.get_name(), arg.get_id());
+                assert!(!help.ends_with('.'), "{} {}: {help}", command.get_name(), arg.get_id());
+            }
+            for sub in command.get_subcommands() {
+                assert!(sub.get_about().is_some(), "{} has no help", sub.get_name());
+                walk(sub);
+            }
+        }
+        walk(&Cli::command());
+    }
+}

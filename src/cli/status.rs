@@ -1,0 +1,95 @@
+//! `aac status`.
+
+use super::output::{count, table};
+use super::{Context, Exit, Failure};
+use crate::store::{Counts, PlatformCount, RunRow};
+use clap::Args;
+use serde::Serialize;
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    db: String,
+    #[serde(flatten)]
+    counts: Counts,
+    bytes_on_disk: u64,
+    platforms: Vec<PlatformCount>,
+    last_run: Option<LastRun>,
+    next: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct LastRun {
+    command: String,
+    started_at: String,
+    outcome: String,
+}
+
+pub(super) async fn run(context: &Context, _args: &StatusArgs) -> Result<Exit, Failure> {
+    let store = context.open().await?;
+    let counts = store.counts().await?;
+    let runs = store.runs().await?;
+    let status = Status {
+        db: context.db.display().to_string(),
+        bytes_on_disk: std::fs::metadata(&context.db).map(|m| m.len()).unwrap_or(0),
+        platforms: store.platform_counts().await?,
+        next: next_steps(&counts, runs.last()),
+        last_run: runs.last().map(|run| LastRun {
+            command: run.command.clone(),
+            started_at: time(run.started_at),
+            outcome: run.outcome.map_or_else(|| "interrupted".to_owned(), |o| o.to_string()),
+        }),
+        counts,
+    };
+    context.output.print(&status, text)?;
+    store.close().await;
+    Ok(Exit::Done)
+}
+
+/// What would bring the corpus forward, most useful first.
+fn next_steps(counts: &Counts, last: Option<&RunRow>) -> Vec<String> {
+    use crate::taxonomy::Outcome;
+    let mut next = Vec::new();
+    if let Some(run) = last.filter(|run| matches!(run.outcome, None | Some(Outcome::Paused | Outcome::Failed))) {
+        next.push(format!("aac {}   (goes on where the last run stopped)", run.command));
+    }
+    if counts.artifacts == 0 {
+        next.push("aac build --from DIR   (or `aac crawl` with GITHUB_TOKEN set)".to_owned());
+    } else {
+        next.push("aac build   (brings every step up to date)".to_owned());
+    }
+    next
+}
+
+fn text(status: &Status) -> String {
+    let counts = &status.counts;
+    let mut out = format!(
+        "{}: {} artifacts in {} repositories, {} distinct blobs, {} items\n",
+        status.db,
+        count(counts.artifacts),
+        count(counts.repos),
+        count(counts.blobs),
+        count(counts.items),
+    );
+    out += &format!(
+        "{} KB of text in {} KB on disk\n",
+        count(counts.bytes / 1000),
+        count(i64::try_from(status.bytes_on_disk / 1000).unwrap_or(i64::MAX)),
+    );
+    if let Some(run) = &status.last_run {
+        out += &format!("Last run: {} at {}, {}\n", run.command, run.started_at, run.outcome);
+    }
+    if !status.platforms.is_empty() {
+        let rows: Vec<_> =
+            status.platforms.iter().map(|p| vec![p.platform.clone(), count(p.artifacts), count(p.repos)]).collect();
+        out += &format!("\n{}", table(&["platform", "artifacts", "repositories"], &rows));
+    }
+    out + "\nNext:\n  " + &status.next.join("\n  ")
+}
+
+fn time(milliseconds: i64) -> String {
+    jiff::Timestamp::from_millisecond(milliseconds)
+        .map_or_else(|_| "an unknown time".to_owned(), |t| t.strftime("%F %H:%M UTC").to_string())
+}
