@@ -1,5 +1,8 @@
 //! The one integration binary: what several rooms do together, and what outside programs say about it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod layers;
 #[cfg(feature = "app")]
 mod repos;
+#[cfg(feature = "app")]
+mod store;
