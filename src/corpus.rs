@@ -1,7 +1,7 @@
 //! Ids and values of the corpus: what a repository, a blob, an artifact and an item are, independent of where they are
 //! kept.
 
-use crate::taxonomy::ItemKind;
+use crate::taxonomy::{AuthorKind, CreditVia, ItemKind};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 use std::fmt;
@@ -278,6 +278,39 @@ pub struct ItemContext<'a> {
     pub before: Option<&'a str>,
     /// Text of the item after it in the same file.
     pub after: Option<&'a str>,
+}
+
+/// A commit that touched a path, as git or GitHub gives it. Passed to [`crate::tag::authors`] and dropped: names,
+/// addresses and messages are never kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommitRecord {
+    /// Author's name.
+    pub name: String,
+    /// Author's address.
+    pub email: String,
+    /// Author's account, when GitHub knows one.
+    pub login: Option<String>,
+    /// The whole message with its trailers.
+    pub message: String,
+    /// Author date, seconds since the epoch.
+    pub when: i64,
+    /// Whether the path did not exist in the commit's parent.
+    pub creates: bool,
+}
+
+/// What is kept of a commit that touched a path: kinds and agents, no person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitFact {
+    /// Kind of the author.
+    pub author: AuthorKind,
+    /// The agent that had a hand in it, by its name in `queries/tag/authors.toml`, and how the commit says so.
+    pub agent: Option<(String, CreditVia)>,
+    /// Kinds of the co-authors, in the order of the trailers.
+    pub co_authors: Vec<AuthorKind>,
+    /// Author date, seconds since the epoch.
+    pub when: i64,
+    /// Whether the path did not exist in the commit's parent.
+    pub creates: bool,
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod repos;
 pub mod segment;
 #[cfg(feature = "app")]
 pub mod store;
+pub mod tag;
 pub mod taxonomy;
 #[cfg(feature = "app")]
 pub mod terminal;

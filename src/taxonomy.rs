@@ -172,6 +172,32 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Who stands behind a commit, as far as its author line tells. Kept instead of names and addresses.
+    AuthorKind, "author kind" {
+        /// Nothing says otherwise: taken for a person.
+        Person = "person",
+        /// An account that runs a script: renovate, github-actions, a release bot.
+        Bot = "bot",
+        /// A coding agent: Claude, Copilot, Jules.
+        Agent = "agent",
+        /// No author is known.
+        Unknown = "unknown",
+    }
+}
+
+vocabulary! {
+    /// How a commit names the agent that had a hand in it.
+    CreditVia, "credit" {
+        /// The agent is the commit's author.
+        Author = "author",
+        /// A `Co-authored-by` trailer.
+        CoAuthor = "co_author",
+        /// Another trailer or a line of the message ("Generated with …").
+        Message = "message",
+    }
+}
+
+vocabulary! {
     /// How far an artifact's content is bound to its project.
     Specificity, "specificity" {
         /// Would serve any project unchanged.
