@@ -215,7 +215,7 @@ impl Planner {
             Refusal::TooDense => {
                 walk.dense += 1;
                 let is_probe = self.probe == Some(index);
-                if is_probe && !walk.window.is_single_size() {
+                if is_probe && is_divisible(&walk.window) {
                     walk.state = WindowState::Split;
                     let end = walk.window.hi;
                     self.drop_active(index);
@@ -389,7 +389,7 @@ impl Planner {
         }
         self.probe = None;
         let (end, total) = (walk.window.hi, walk.total);
-        let divisible = !walk.window.is_single_size() && !(end.is_none() && walk.window.lo >= MAX_SIZE);
+        let divisible = is_divisible(&walk.window);
         if let Some(gap) = &self.gap {
             self.model.learn(gap, end, total as f64);
         }
@@ -427,12 +427,12 @@ impl Planner {
             }
             return;
         }
-        let divisible = walk.parent.is_none() && !walk.window.is_single_size();
+        let divisible = walk.parent.is_none() && is_divisible(&walk.window);
         match verdict {
             Verdict::Again => {}
             Verdict::Complete => self.finish(index, WindowState::Complete),
             Verdict::Short => self.finish(index, WindowState::Short),
-            Verdict::Full if divisible && walk.window.hi != Some(MAX_SIZE) => {
+            Verdict::Full if divisible => {
                 let (lo, hi, total) = (walk.window.lo, walk.window.hi, walk.total.max(REACHABLE + 1));
                 let mut gap = Gap::new(lo, hi, total as f64);
                 gap.too_large(hi, total as f64);
@@ -472,13 +472,13 @@ impl Planner {
         let Some(parts) = self.parts.get_mut(&index) else { return };
         let walk = &self.walks[index];
         let enough = walk.total.min(walk.enough);
-        if walk.span_distinct < enough {
-            if let Some(part) = parts.pop() {
-                let span = walk.span_distinct;
-                let child = self.open(part, Some(index), enough);
-                self.walks[child].span_distinct = span;
-                return;
-            }
+        if walk.span_distinct < enough
+            && let Some(part) = parts.pop()
+        {
+            let span = walk.span_distinct;
+            let child = self.open(part, Some(index), enough);
+            self.walks[child].span_distinct = span;
+            return;
         }
         self.parts.remove(&index);
         let whole = self.walks[index].parent.is_none() && self.walks[index].span_distinct >= self.walks[index].total;
@@ -496,6 +496,11 @@ impl Planner {
             self.next_part(parent);
         }
     }
+}
+
+/// Whether the range of sizes can be cut. Beyond [`MAX_SIZE`] sizes are not told apart.
+fn is_divisible(window: &Window) -> bool {
+    window.hi.map_or(window.lo < MAX_SIZE, |hi| window.lo < hi)
 }
 
 fn key(window: &Window) -> Key {

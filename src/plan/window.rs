@@ -126,11 +126,6 @@ impl Window {
         }
         query
     }
-
-    /// Whether it asks for one size only, so that its range cannot be narrowed.
-    pub fn is_single_size(&self) -> bool {
-        self.hi == Some(self.lo)
-    }
 }
 
 #[cfg(test)]
