@@ -14,6 +14,11 @@ pub mod encoding;
 pub mod license;
 pub mod monitor;
 pub mod plan;
+pub mod monitor;
+pub mod plan;
+pub mod plan;
+#[cfg(feature = "app")]
+pub mod repos;
 #[cfg(feature = "app")]
 pub mod repos;
 pub mod segment;
