@@ -161,9 +161,9 @@ pub(super) struct Model {
 /// Weight of the newest answer in [`Model::error`].
 const ERROR_WEIGHT: f64 = 0.25;
 /// How much of a misprediction is believed to go on into the next window.
-const SCALE_WEIGHT: f64 = 0.8;
+const SCALE_WEIGHT: f64 = 0.5;
 /// How many standard errors a window stays below the cap.
-const CAUTION: f64 = 1.5;
+const CAUTION: f64 = 2.0;
 
 impl Model {
     pub(super) fn new(shape: Shape) -> Self {
