@@ -13,8 +13,8 @@ pub mod dedup;
 pub mod encoding;
 pub mod license;
 pub mod monitor;
-pub mod plan;
 pub mod monitor;
+pub mod plan;
 pub mod plan;
 pub mod plan;
 #[cfg(feature = "app")]
