@@ -13,12 +13,7 @@ pub mod dedup;
 pub mod encoding;
 pub mod license;
 pub mod monitor;
-pub mod monitor;
 pub mod plan;
-pub mod plan;
-pub mod plan;
-#[cfg(feature = "app")]
-pub mod repos;
 #[cfg(feature = "app")]
 pub mod repos;
 pub mod segment;
