@@ -11,8 +11,12 @@ pub mod config;
 pub mod corpus;
 pub mod dedup;
 pub mod encoding;
+#[cfg(feature = "app")]
+pub mod job;
 pub mod license;
 pub mod monitor;
+#[cfg(feature = "app")]
+pub mod parquet;
 pub mod plan;
 #[cfg(feature = "app")]
 pub mod repos;

@@ -1,6 +1,7 @@
 //! The front door: one file a subcommand, each a thin call into the library.
 
 mod exit;
+mod export;
 mod output;
 mod status;
 
@@ -66,6 +67,8 @@ enum LogFormat {
 enum Command {
     /// What the corpus holds, how complete it is, and what to run next
     Status(status::StatusArgs),
+    /// Write Parquet shards
+    Export(export::ExportArgs),
 }
 
 /// What every command is handed.
@@ -84,6 +87,11 @@ impl Context {
         let selection = Selection::parse(named, &targets).map_err(Failure::usage)?;
         targets.select(&selection);
         Ok(targets)
+    }
+
+    /// Where an export goes: as asked for, else as configured, else `exports`.
+    fn out(&self, asked: Option<&PathBuf>) -> PathBuf {
+        asked.or(self.config.export.out.as_ref()).cloned().unwrap_or_else(|| PathBuf::from("exports"))
     }
 
     /// The corpus, which must be there.
@@ -134,6 +142,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         context.terminal.watch_signals(|| std::process::exit(Exit::Paused as i32))?;
         match command {
             Command::Status(args) => status::run(&context, &args).await,
+            Command::Export(args) => export::run(&context, &args).await,
         }
     })
 }
