@@ -18,6 +18,7 @@ pub mod monitor;
 #[cfg(feature = "app")]
 pub mod parquet;
 pub mod plan;
+pub mod redact;
 #[cfg(feature = "app")]
 pub mod repos;
 pub mod segment;

@@ -1,0 +1,143 @@
+//! What must not be passed on: secrets, private keys, e-mail addresses, public addresses and people's handles, as
+//! spans over a text that itself stays untouched.
+//!
+//! Agent files are full of things that look alike: decorators, package scopes, imports, `git@` remotes, placeholder
+//! keys, examples. A span is reported only on a positive sign, and never on a placeholder. Secrets are rules read from
+//! `queries/redact/secrets.toml`; what needs more than a pattern is in `contact`.
+
+mod contact;
+mod placeholder;
+mod secret;
+
+use std::ops::Range;
+
+/// Version of the rules: spans found by another one are stale.
+pub const VERSION: u16 = 1;
+
+/// Passes over a text at most; a second one finds what only stands free once its neighbour is gone.
+const PASSES: usize = 6;
+
+/// What a span holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RedactionKind {
+    /// A token, a password or the like.
+    Secret,
+    /// The body of a private key block.
+    PrivateKey,
+    /// An e-mail address.
+    Email,
+    /// A public IPv4 or IPv6 address.
+    Ip,
+    /// The name of an account, spoken to as a person.
+    Handle,
+}
+
+impl RedactionKind {
+    /// The word used in placeholders and columns.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::PrivateKey => "private-key",
+            Self::Email => "email",
+            Self::Ip => "ip",
+            Self::Handle => "handle",
+        }
+    }
+
+    /// What stands in the place of a span.
+    pub const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Secret => "[redacted:secret]",
+            Self::PrivateKey => "[redacted:private-key]",
+            Self::Email => "[redacted:email]",
+            Self::Ip => "[redacted:ip]",
+            Self::Handle => "[redacted:handle]",
+        }
+    }
+}
+
+/// A passage to be left out when the text is passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactionSpan {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+    /// Id of the rule that found it.
+    pub rule: &'static str,
+    /// What it holds.
+    pub kind: RedactionKind,
+}
+
+/// Everything in `text` that must not be passed on: sorted, never overlapping, on character boundaries. Redacting a
+/// text that was redacted finds nothing new.
+pub fn spans(text: &str) -> Vec<RedactionSpan> {
+    let mut found = one_pass(text);
+    for _ in 1..PASSES {
+        if found.is_empty() {
+            break;
+        }
+        let more = one_pass(&apply(text, &found));
+        if more.is_empty() {
+            break;
+        }
+        for span in more {
+            let back = original(&found, span.start..span.end);
+            found.push(RedactionSpan { start: back.start, end: back.end, ..span });
+        }
+        found = disjoint(found);
+    }
+    found
+}
+
+/// `text` with each span replaced by its placeholder. `spans` must be those of this text.
+pub fn apply(text: &str, spans: &[RedactionSpan]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for span in spans {
+        out.push_str(text.get(at..span.start).unwrap_or_default());
+        out.push_str(span.kind.placeholder());
+        at = span.end;
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    out
+}
+
+fn one_pass(text: &str) -> Vec<RedactionSpan> {
+    let mut found = secret::find(text);
+    contact::emails(text, &mut found);
+    contact::addresses(text, &mut found);
+    contact::handles(text, &mut found);
+    found.retain(|span| text.get(span.start..span.end).is_some_and(|part| !part.contains("[redacted:")));
+    disjoint(found)
+}
+
+/// Where a range of the redacted text lies in the original one. Ranges never touch a placeholder's inside.
+fn original(spans: &[RedactionSpan], range: Range<usize>) -> Range<usize> {
+    let mut shift = 0isize;
+    for span in spans {
+        let placed = span.start.saturating_add_signed(shift);
+        if placed >= range.start {
+            break;
+        }
+        shift += span.kind.placeholder().len() as isize - (span.end - span.start) as isize;
+    }
+    range.start.saturating_add_signed(-shift)..range.end.saturating_add_signed(-shift)
+}
+
+/// Sorted by place; of spans that overlap the first and longest one stays.
+fn disjoint(mut spans: Vec<RedactionSpan>) -> Vec<RedactionSpan> {
+    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end), span.rule));
+    let mut end = 0;
+    spans.retain(|span| {
+        let free = span.start >= end && span.end > span.start;
+        if free {
+            end = span.end;
+        }
+        free
+    });
+    spans
+}
+
+#[cfg(test)]
+mod tests;
