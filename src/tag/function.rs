@@ -118,8 +118,16 @@ impl FunctionRules {
         for block in blocks(text) {
             let passage = &text[block.clone()];
             let joined = passage.replace('\n', " ");
-            let hit =
-                self.lines.iter().find_map(|line| line.captures(&joined)?.name("to").map(|m| m.as_str().to_owned()));
+            let hit = self.lines.iter().find_map(|line| {
+                let to = line.captures(&joined)?.name("to")?;
+                // Links and imports start at the file; a path that is only mentioned starts at the root.
+                let mentioned = !joined[..to.start()].ends_with(['(', '@']) && to.as_str().contains('/');
+                Some(if mentioned && !to.as_str().starts_with("./") && !to.as_str().starts_with("../") {
+                    format!("/{}", to.as_str())
+                } else {
+                    to.as_str().to_owned()
+                })
+            });
             match hit {
                 Some(to) => {
                     other += joined.len().saturating_sub(200);
@@ -288,11 +296,7 @@ mod tests {
             ("web/CLAUDE.md", "# Claude\n\n@../AGENTS.md\n", "AGENTS.md"),
             ("CLAUDE.md", "AGENTS.md", "AGENTS.md"),
             (".github/copilot-instructions.md", "See [AGENTS.md](../AGENTS.md) for all instructions.\n", "AGENTS.md"),
-            (
-                ".cursor/rules/a.mdc",
-                "---\nalwaysApply: true\n---\n\nPlease read `docs/rules.md`.\n",
-                ".cursor/rules/docs/rules.md",
-            ),
+            (".cursor/rules/a.mdc", "---\nalwaysApply: true\n---\n\nPlease read `docs/rules.md`.\n", "docs/rules.md"),
         ] {
             let tags = tags(path, text, false);
             assert_eq!(tags.function.value, Function::Pointer, "{path} {text}");

@@ -76,7 +76,7 @@ impl SpecificityRules {
         unfilled: bool,
     ) -> Tag<Specificity> {
         if let Some(to) = to {
-            return self.pointer(to);
+            return self.pointer(input.path, to);
         }
         let measures = self.measure(input, function, unfilled);
         let mut scores = [0.0f32; 3];
@@ -101,10 +101,12 @@ impl SpecificityRules {
         Tag { value, rule: "specificity.measures".to_owned(), evidence: Evidence::Fact(fact), confidence: 1.0 / total }
     }
 
-    /// A pointer to a main context file would serve any project; one to anything else names this project's own.
-    fn pointer(&self, to: &str) -> Tag<Specificity> {
-        let name = to.rsplit('/').next().unwrap_or(to).to_ascii_lowercase();
-        let generic = self.pointer_names.contains(&name);
+    /// A pointer to the main context file of its folder would serve any project; any other names this project's own.
+    fn pointer(&self, path: &str, to: &str) -> Tag<Specificity> {
+        let (folder, name) = to.rsplit_once('/').unwrap_or(("", to));
+        // Beside the pointer or above it; a file elsewhere in the tree is named for what this project is.
+        let near = folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let generic = near && self.pointer_names.contains(&name.to_ascii_lowercase());
         Tag {
             value: if generic { Specificity::Generic } else { Specificity::Project },
             rule: "specificity.pointer".to_owned(),
