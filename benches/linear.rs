@@ -41,19 +41,33 @@ fn main() -> Result<(), Box<dyn Error>> {
         let held = nested(&examples, &options)?;
         println!("nested cross-validation in {:.0?}", start.elapsed());
         let figures = evaluate(&examples, &held, |path| path.rsplit('/').next().unwrap_or_default().to_lowercase());
-        println!("accuracy {:.3?}\nmacro-F1 {:.3?}\nconstraint F1 {:.3?}", figures.accuracy, figures.macro_f1, figures.constraint_f1);
+        println!(
+            "accuracy {:.3?}\nmacro-F1 {:.3?}\nconstraint F1 {:.3?}",
+            figures.accuracy, figures.macro_f1, figures.constraint_f1
+        );
         for (t, score) in &figures.classes {
             println!("  {t:<11} P {:.3} R {:.3} F1 {:.3} ({})", score.precision, score.recall, score.f1, score.support);
         }
-        println!("safe: recall {:.3?} flagged {:.3?} bytes {:.3}", figures.safe_recall, figures.safe_flagged, figures.safe_bytes);
+        println!(
+            "safe: recall {:.3?} flagged {:.3?} bytes {:.3}",
+            figures.safe_recall, figures.safe_flagged, figures.safe_bytes
+        );
         for recall in [0.8, 0.85, 0.9, 0.93, 0.95, 0.98] {
             if let Some(p) = figures.cost_curve.iter().find(|p| p.recall >= recall) {
-                println!("  recall {recall} at {:.3} of items, {:.3} of bytes (θ {:.3})", p.flagged, p.cost, p.threshold);
+                println!(
+                    "  recall {recall} at {:.3} of items, {:.3} of bytes (θ {:.3})",
+                    p.flagged, p.cost, p.threshold
+                );
             }
         }
         println!("ECE {:.4}, of constraints {:.4}", figures.calibration_error, figures.constraint_calibration_error);
-        let phrasing_fold = fold_of_groups(examples.iter().filter(|e| e.role == Role::Phrasing).map(|e| e.group.as_str()), options.folds);
-        for score in evaluate_phrasing(&examples, &held, |e| phrasing_fold.get(e.group.as_str()).copied().unwrap_or(0), 0.9) {
+        let phrasing_fold = fold_of_groups(
+            examples.iter().filter(|e| e.role == Role::Phrasing).map(|e| e.group.as_str()),
+            options.folds,
+        );
+        for score in
+            evaluate_phrasing(&examples, &held, |e| phrasing_fold.get(e.group.as_str()).copied().unwrap_or(0), 0.9)
+        {
             println!("phrasing {score:.3?}");
         }
         for slice in figures.by_language.iter().take(8) {

@@ -4,6 +4,7 @@
 //! code to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod classify;
 #[cfg(feature = "app")]
 pub mod cli;
 #[cfg(feature = "app")]
@@ -28,3 +29,5 @@ pub mod tag;
 pub mod taxonomy;
 #[cfg(feature = "app")]
 pub mod terminal;
+#[cfg(feature = "train")]
+pub mod train;

@@ -45,7 +45,12 @@ pub struct FeatureOptions {
 
 impl Default for FeatureOptions {
     fn default() -> Self {
-        Self { version: FEATURES_VERSION, bits: 17, scales: [1.2, 1.0, 1.5, 2.0, 1.0, 0.7, 0.7, 0.5, 0.5], max_bytes: 1200 }
+        Self {
+            version: FEATURES_VERSION,
+            bits: 17,
+            scales: [1.2, 1.0, 1.5, 2.0, 1.0, 0.7, 0.7, 0.5, 0.5],
+            max_bytes: 1200,
+        }
     }
 }
 
@@ -202,10 +207,10 @@ impl Normalised {
         for c in cut(raw, max_bytes).chars() {
             let at = self.text.len();
             let part = c.is_alphanumeric() || c == '_' || ((c == '\'' || c == '’' || c == '-') && open.is_some());
-            if !part || is_ideograph(c) {
-                if let Some(word) = open.take() {
-                    self.close(word, at, code);
-                }
+            if (!part || is_ideograph(c))
+                && let Some(word) = open.take()
+            {
+                self.close(word, at, code);
             }
             let start = self.text.len();
             match c {
@@ -341,9 +346,24 @@ fn shape(raw: &str, body: &str, scratch: &Normalised, set: &mut Vec<&'static str
         _ => "ends-open",
     });
     let starts = [
-        ("[ ]", "checkbox"), ("[x]", "checked"), ("**", "bold-lead"), ("`", "code-first"), ("|", "table"), ("```", "fence"),
-        ("<!--", "comment"), ("<", "tag"), ("http", "url-first"), ("[", "link-first"), ("$", "shell"), ("@", "at"),
-        ("✅", "tick"), ("❌", "cross"), ("🚫", "cross"), ("⚠", "warning-sign"), ("\"", "quote-first"), ("> ", "quoted"),
+        ("[ ]", "checkbox"),
+        ("[x]", "checked"),
+        ("**", "bold-lead"),
+        ("`", "code-first"),
+        ("|", "table"),
+        ("```", "fence"),
+        ("<!--", "comment"),
+        ("<", "tag"),
+        ("http", "url-first"),
+        ("[", "link-first"),
+        ("$", "shell"),
+        ("@", "at"),
+        ("✅", "tick"),
+        ("❌", "cross"),
+        ("🚫", "cross"),
+        ("⚠", "warning-sign"),
+        ("\"", "quote-first"),
+        ("> ", "quoted"),
     ];
     for (prefix, name) in starts {
         if raw.starts_with(prefix) {
@@ -351,9 +371,22 @@ fn shape(raw: &str, body: &str, scratch: &Normalised, set: &mut Vec<&'static str
         }
     }
     let contains = [
-        ("](", "link"), ("://", "url"), (" → ", "arrow"), (" -> ", "arrow"), (" — ", "dash"), (" - ", "dash"), ("e.g.", "example"),
-        ("{{", "placeholder"), ("...", "ellipsis"), ("⚠", "warning-sign"), ("❌", "cross"), ("└", "tree"), (" = ", "assignment"),
-        ("; ", "semicolon"), (": ", "colon"), ("--", "option"),
+        ("](", "link"),
+        ("://", "url"),
+        (" → ", "arrow"),
+        (" -> ", "arrow"),
+        (" — ", "dash"),
+        (" - ", "dash"),
+        ("e.g.", "example"),
+        ("{{", "placeholder"),
+        ("...", "ellipsis"),
+        ("⚠", "warning-sign"),
+        ("❌", "cross"),
+        ("└", "tree"),
+        (" = ", "assignment"),
+        ("; ", "semicolon"),
+        (": ", "colon"),
+        ("--", "option"),
     ];
     for (needle, name) in contains {
         if raw.contains(needle) {
@@ -440,7 +473,9 @@ fn headings<V: Visitor>(item: &ItemContext<'_>, structure: Structure, scratch: &
             for (bit, name) in TRAIT_NAMES.iter().enumerate().filter(|(bit, _)| traits & (1 << bit) != 0) {
                 let class = hash(Block::Heading, 3, &[bit as u8, near]);
                 out.feature(Block::Heading, class, || format!("heading speaks of {name}"));
-                out.feature(Block::HeadingCross, join(class, mood), || format!("heading of {name}, {}", structure.mood));
+                out.feature(Block::HeadingCross, join(class, mood), || {
+                    format!("heading of {name}, {}", structure.mood)
+                });
             }
             if distance == 0 {
                 out.feature(Block::HeadingCross, join(mood, here), || format!("heading “{text}”, {}", structure.mood));
@@ -533,8 +568,12 @@ mod tests {
 
     #[test]
     fn odd_input_is_no_trouble() {
-        for text in ["", " ", "`", "**", "****", "[x]", "|||", "İ’’--", "\u{0}\u{feff}", "❌❌", "'", "-", "ſſſſſ"] {
-            let item = ItemContext { text, heading: &["", "İİ"], path: "/", before: Some(""), after: Some("**"), kind: None };
+        for text in ["", " ", "`", "**", "****", "[x]", "|||", "İ’’--", "\u{0}\u{feff}", "❌❌", "'", "-", "ſſſſſ"]
+        {
+            let item =
+                ItemContext {
+                    text, heading: &["", "İİ"], path: "/", before: Some(""), after: Some("**"), kind: None
+                };
             Extractor::new(FeatureOptions::default()).row(&item);
         }
         row(&"é".repeat(5000));

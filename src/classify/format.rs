@@ -22,7 +22,9 @@ pub enum FormatError {
         why: String,
     },
     /// A tensor lies outside the data, or its size contradicts its shape.
-    #[error("Failed to read tensor {name}: bytes {start}..{end} do not hold shape {shape:?} of {dtype} in {data} bytes of data")]
+    #[error(
+        "Failed to read tensor {name}: bytes {start}..{end} do not hold shape {shape:?} of {dtype} in {data} bytes of data"
+    )]
     Place {
         /// The tensor.
         name: String,
@@ -115,7 +117,7 @@ impl Writer {
             })
             .collect();
         let mut header = serde_json::json!(entries).to_string();
-        while header.len() % 8 != 0 {
+        while !header.len().is_multiple_of(8) {
             header.push(' ');
         }
         let mut file = (header.len() as u64).to_le_bytes().to_vec();
@@ -138,7 +140,10 @@ impl<'a> Tensors<'a> {
         let truncated = |needed| FormatError::Truncated { length: file.len(), needed };
         let (prefix, rest) = file.split_first_chunk::<8>().ok_or_else(|| truncated(8))?;
         let length = u64::from_le_bytes(*prefix);
-        let split = usize::try_from(length).ok().filter(|l| *l <= rest.len()).ok_or_else(|| truncated(length.saturating_add(8)))?;
+        let split = usize::try_from(length)
+            .ok()
+            .filter(|l| *l <= rest.len())
+            .ok_or_else(|| truncated(length.saturating_add(8)))?;
         let (header, data) = rest.split_at(split);
         let wrong = |why: serde_json::Error| FormatError::Header { why: why.to_string() };
         let mut values: BTreeMap<String, serde_json::Value> = serde_json::from_slice(header).map_err(wrong)?;

@@ -8,9 +8,26 @@ pub(super) type Traits = u32;
 
 /// Names of the traits by bit; the constants below are their bits.
 pub(super) const TRAIT_NAMES: [&str; 20] = [
-    "negation", "obligation", "modal", "prohibition", "universal", "emphasis", "taste", "advice", "past", "present-state",
-    "hazard-data", "hazard-secret", "hazard-outward", "hazard-production", "duty", "person", "consent", "pointer",
-    "condition", "reason",
+    "negation",
+    "obligation",
+    "modal",
+    "prohibition",
+    "universal",
+    "emphasis",
+    "taste",
+    "advice",
+    "past",
+    "present-state",
+    "hazard-data",
+    "hazard-secret",
+    "hazard-outward",
+    "hazard-production",
+    "duty",
+    "person",
+    "consent",
+    "pointer",
+    "condition",
+    "reason",
 ];
 const NEGATION: Traits = 1;
 const OBLIGATION: Traits = 1 << 1;
@@ -34,25 +51,79 @@ const CONDITION: Traits = 1 << 18;
 const REASON: Traits = 1 << 19;
 
 const WORDS: &[(Traits, &str)] = &[
-    (NEGATION, "not no never none neither nor without cannot can't don't doesn't won't isn't aren't shouldn't mustn't nothing nobody nie nicht kein keine ne pas jamais nunca não no sin не нет без никогда не nigdy bez değil asla 不 没 无 非 ない"),
-    (OBLIGATION, "must shall required requires require mandatory ensure have obliged needs need mandate compulsory muss müssen doit doivent debe deben deve devem должен должны обязательно musi muszą olmalı olmalıdır gerekir zorunlu 必须 務必 務必 必須 必ず 해야"),
-    (MODAL, "must should shall may can could might will would cannot sollte sollten kann darf devrait peut puede можно следует powinien może"),
-    (PROHIBITION, "never forbidden prohibited disallowed banned refuse reject rejected block blocked abort stop halt refrain disallow deny denied unacceptable verboten interdit prohibido запрещено нельзя zabronione yasak 禁止 严禁 不得 切勿 不要 禁ずる 금지"),
-    (UNIVERSAL, "always every all any each only exactly strictly everything nothing immer alle toujours tous siempre todos sempre всегда все только zawsze wszystkie her tüm daima sadece 所有 始终 总是 只能"),
-    (EMPHASIS, "critical important warning caution danger mandatory non-negotiable strict hard severe fatal urgent wichtig attention important importante важно внимание ważne önemli 重要 注意 警告"),
-    (TASTE, "style naming consistent consistency readable readability clean concise clear clarity simple simplicity short tone idiomatic format formatting indentation camelcase snake_case pascalcase kebab-case quotes semicolons comments descriptive meaningful elegant minimal convention conventions lowercase uppercase spacing casing pattern patterns"),
-    (ADVICE, "prefer preferred prefers avoid should recommended recommend consider favor favour ideally better rather instead good best generally usually keep try when-possible bevorzugt préférer preferir предпочитать tercih 优先 推荐 建议 尽量"),
-    (PAST, "yesterday was were had did been fixed added removed completed finished refactored moved changed implemented merged shipped released discovered found learned migrated resolved introduced started created replaced"),
-    (STATE, "currently now today recently latest status done todo pending progress wip since ago updated week month sprint session milestone phase blocked"),
-    (DATA, "delete deletes deleted drop drops truncate overwrite overwrites overwritten destroy destructive irreversible lose loss lost corrupt corrupts corruption wipe erase purge permanently rollback backup restore migration migrations schema unrecoverable undo rewrite regenerated generated"),
-    (SECRET, "secret secrets password passwords credential credentials token tokens key keys pii private sensitive confidential leak leaks expose exposes exposed encrypt encrypted auth authentication authorization permission permissions sanitize injection xss csrf vulnerability personal phi hardcode .env redact"),
-    (OUTWARD, "push pushes pushed publish publishes publishing deploy deploys deployment release releases merge send sends sending email post pay payment charge refund transfer submit notify tag rebase force --force amend commit commits"),
-    (PRODUCTION, "production prod live customer customers main master trunk staging breaking break breaks broken compatibility backward backwards public api abi downtime outage crash crashes deadlock race panic unsafe thread-safe memory invariant"),
-    (DUTY, "law legal licence license licensed licensing gdpr hipaa compliance comply regulation regulatory regulated copyright audit contract liability court filing tax sanctions consent retention jurisdiction statute policy fda pci"),
-    (PERSON, "patient patients dose dosage allergic allergy contraindicated pregnant injury hazard hazardous toxic fire voltage pressure operator lockout interlock child children minor minors harm fatal emergency bleeding renal account accounts balance client clients"),
-    (CONSENT, "ask approval approve approved confirm confirmation permission explicit explicitly authorized authorised review reviewed sign-off consent unless user's asks requested request requests until"),
+    (
+        NEGATION,
+        "not no never none neither nor without cannot can't don't doesn't won't isn't aren't shouldn't mustn't nothing nobody nie nicht kein keine ne pas jamais nunca não no sin не нет без никогда не nigdy bez değil asla 不 没 无 非 ない",
+    ),
+    (
+        OBLIGATION,
+        "must shall required requires require mandatory ensure have obliged needs need mandate compulsory muss müssen doit doivent debe deben deve devem должен должны обязательно musi muszą olmalı olmalıdır gerekir zorunlu 必须 務必 務必 必須 必ず 해야",
+    ),
+    (
+        MODAL,
+        "must should shall may can could might will would cannot sollte sollten kann darf devrait peut puede можно следует powinien może",
+    ),
+    (
+        PROHIBITION,
+        "never forbidden prohibited disallowed banned refuse reject rejected block blocked abort stop halt refrain disallow deny denied unacceptable verboten interdit prohibido запрещено нельзя zabronione yasak 禁止 严禁 不得 切勿 不要 禁ずる 금지",
+    ),
+    (
+        UNIVERSAL,
+        "always every all any each only exactly strictly everything nothing immer alle toujours tous siempre todos sempre всегда все только zawsze wszystkie her tüm daima sadece 所有 始终 总是 只能",
+    ),
+    (
+        EMPHASIS,
+        "critical important warning caution danger mandatory non-negotiable strict hard severe fatal urgent wichtig attention important importante важно внимание ważne önemli 重要 注意 警告",
+    ),
+    (
+        TASTE,
+        "style naming consistent consistency readable readability clean concise clear clarity simple simplicity short tone idiomatic format formatting indentation camelcase snake_case pascalcase kebab-case quotes semicolons comments descriptive meaningful elegant minimal convention conventions lowercase uppercase spacing casing pattern patterns",
+    ),
+    (
+        ADVICE,
+        "prefer preferred prefers avoid should recommended recommend consider favor favour ideally better rather instead good best generally usually keep try when-possible bevorzugt préférer preferir предпочитать tercih 优先 推荐 建议 尽量",
+    ),
+    (
+        PAST,
+        "yesterday was were had did been fixed added removed completed finished refactored moved changed implemented merged shipped released discovered found learned migrated resolved introduced started created replaced",
+    ),
+    (
+        STATE,
+        "currently now today recently latest status done todo pending progress wip since ago updated week month sprint session milestone phase blocked",
+    ),
+    (
+        DATA,
+        "delete deletes deleted drop drops truncate overwrite overwrites overwritten destroy destructive irreversible lose loss lost corrupt corrupts corruption wipe erase purge permanently rollback backup restore migration migrations schema unrecoverable undo rewrite regenerated generated",
+    ),
+    (
+        SECRET,
+        "secret secrets password passwords credential credentials token tokens key keys pii private sensitive confidential leak leaks expose exposes exposed encrypt encrypted auth authentication authorization permission permissions sanitize injection xss csrf vulnerability personal phi hardcode .env redact",
+    ),
+    (
+        OUTWARD,
+        "push pushes pushed publish publishes publishing deploy deploys deployment release releases merge send sends sending email post pay payment charge refund transfer submit notify tag rebase force --force amend commit commits",
+    ),
+    (
+        PRODUCTION,
+        "production prod live customer customers main master trunk staging breaking break breaks broken compatibility backward backwards public api abi downtime outage crash crashes deadlock race panic unsafe thread-safe memory invariant",
+    ),
+    (
+        DUTY,
+        "law legal licence license licensed licensing gdpr hipaa compliance comply regulation regulatory regulated copyright audit contract liability court filing tax sanctions consent retention jurisdiction statute policy fda pci",
+    ),
+    (
+        PERSON,
+        "patient patients dose dosage allergic allergy contraindicated pregnant injury hazard hazardous toxic fire voltage pressure operator lockout interlock child children minor minors harm fatal emergency bleeding renal account accounts balance client clients",
+    ),
+    (
+        CONSENT,
+        "ask approval approve approved confirm confirmation permission explicit explicitly authorized authorised review reviewed sign-off consent unless user's asks requested request requests until",
+    ),
     (POINTER, "see refer read check documentation docs guide reference details more link follow consult"),
-    (CONDITION, "if when unless before after until while once whenever where otherwise except wenn falls si cuando quando если когда jeśli 如果 当 時"),
+    (
+        CONDITION,
+        "if when unless before after until while once whenever where otherwise except wenn falls si cuando quando если когда jeśli 如果 当 時",
+    ),
     (REASON, "because since otherwise so thus therefore will would causes cause leads results breaks fails due"),
 ];
 

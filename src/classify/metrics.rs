@@ -236,7 +236,8 @@ pub fn bootstrap(groups: &[usize], resamples: usize, seed: u64, statistic: impl 
         })
         .collect();
     values.sort_by(f64::total_cmp);
-    let at = |q: f64| values.get((q * (values.len().saturating_sub(1)) as f64).round() as usize).copied().unwrap_or(value);
+    let at =
+        |q: f64| values.get((q * (values.len().saturating_sub(1)) as f64).round() as usize).copied().unwrap_or(value);
     Interval { value, low: at(0.025), high: at(0.975) }
 }
 
@@ -334,7 +335,8 @@ mod tests {
     #[test]
     fn a_cost_curve_flags_equal_scores_together() {
         let item = |score, positive, cost| Scored { score, positive, cost };
-        let curve = cost_curve(&[item(0.9, true, 10.0), item(0.5, false, 1.0), item(0.5, true, 1.0), item(0.1, false, 8.0)]);
+        let curve =
+            cost_curve(&[item(0.9, true, 10.0), item(0.5, false, 1.0), item(0.5, true, 1.0), item(0.1, false, 8.0)]);
         assert_eq!(curve.len(), 3);
         assert_eq!((curve[1].recall, curve[1].flagged, curve[1].cost), (1.0, 0.75, 0.6));
     }

@@ -28,11 +28,23 @@ static FAMILIES: [Family; 4] = [
             ("forbids: never", r"(?i)\bnever\b"),
             ("forbids: must not", r"(?i)\b(?:must|shall|may|should)(?:\s+not|n[’']t)\b|\bcannot be\b"),
             ("forbids: do not", r"(?:^|[.;:—–(*]\s*|\*\*)(?:DO NOT|Do not|Don[’']t|DON[’']T)\b|\bDO NOT\b"),
-            ("forbids: prohibited", r"(?i)\b(?:forbidden|prohibited|not (?:allowed|permitted)|disallowed|off[- ]limits|non-negotiable)\b"),
-            ("marks: capitals", r"\b(?:CRITICAL|IMPORTANT|WARNING|DANGER|MANDATORY|REQUIRED|NEVER|MUST|ALWAYS|ONLY|STOP|FORBIDDEN)\b"),
-            ("obliges: always, ensure or require with a modal", r"(?i)\b(?:must|shall|need(?:s)? to|ha(?:ve|s) to)\s+(?:\w+\s+)?(?:always|ensure|require)|\b(?:always|ensure|requires?d?)\b[^.]*\b(?:must|shall|need(?:s)? to|ha(?:ve|s) to)\b"),
+            (
+                "forbids: prohibited",
+                r"(?i)\b(?:forbidden|prohibited|not (?:allowed|permitted)|disallowed|off[- ]limits|non-negotiable)\b",
+            ),
+            (
+                "marks: capitals",
+                r"\b(?:CRITICAL|IMPORTANT|WARNING|DANGER|MANDATORY|REQUIRED|NEVER|MUST|ALWAYS|ONLY|STOP|FORBIDDEN)\b",
+            ),
+            (
+                "obliges: always, ensure or require with a modal",
+                r"(?i)\b(?:must|shall|need(?:s)? to|ha(?:ve|s) to)\s+(?:\w+\s+)?(?:always|ensure|require)|\b(?:always|ensure|requires?d?)\b[^.]*\b(?:must|shall|need(?:s)? to|ha(?:ve|s) to)\b",
+            ),
             ("obliges: must", r"(?i)\bmust\b"),
-            ("needs leave", r"(?i)\bwithout (?:explicit |prior |user |the user[’']s |human )*(?:approval|permission|consent|confirmation|review|asking)\b|\b(?:ask|confirm|get approval) (?:first|before)\b"),
+            (
+                "needs leave",
+                r"(?i)\bwithout (?:explicit |prior |user |the user[’']s |human )*(?:approval|permission|consent|confirmation|review|asking)\b|\b(?:ask|confirm|get approval) (?:first|before)\b",
+            ),
             ("harms: cannot be undone", r"(?i)\b(?:irreversible|cannot be undone|data loss|destructive)\b"),
             ("sign", r"^\s*(?:⛔|🚫|🛑)"),
         ],
@@ -42,9 +54,15 @@ static FAMILIES: [Family; 4] = [
         confidence: 0.7,
         patterns: &[
             ("shell or program block", r"^\s*(?:```|~~~)"),
-            ("opens with a command verb", r"(?i)^\W*(?:run|execute|install|build|start|launch|open|create|add|update|check|verify|copy|call|invoke|generate|test|commit|push|deploy|configure|set up|read|review|identify|write|search|fix|report|wait|click|select|navigate)\b"),
+            (
+                "opens with a command verb",
+                r"(?i)^\W*(?:run|execute|install|build|start|launch|open|create|add|update|check|verify|copy|call|invoke|generate|test|commit|push|deploy|configure|set up|read|review|identify|write|search|fix|report|wait|click|select|navigate)\b",
+            ),
             ("numbered step", r"(?i)^\W*(?:step\s+\d|\d+[.)]\s)"),
-            ("package manager or tool call", r"(?:^|[`$\s])(?:npm|pnpm|yarn|npx|bun|pip|uv|poetry|cargo|make|just|go (?:run|test|build)|dotnet|mvn|\./gradlew|gradle|docker|kubectl|git|brew|apt(?:-get)?|bundle|composer|mix|pytest)\s+[a-z-]"),
+            (
+                "package manager or tool call",
+                r"(?:^|[`$\s])(?:npm|pnpm|yarn|npx|bun|pip|uv|poetry|cargo|make|just|go (?:run|test|build)|dotnet|mvn|\./gradlew|gradle|docker|kubectl|git|brew|apt(?:-get)?|bundle|composer|mix|pytest)\s+[a-z-]",
+            ),
             ("unchecked box", r"^\s*\[ \]"),
         ],
     },
@@ -62,10 +80,16 @@ static FAMILIES: [Family; 4] = [
         means: KnowledgeType::Preference,
         confidence: 0.65,
         patterns: &[
-            ("prefers", r"(?i)\b(?:prefer(?:red|ably|s)?|favou?r|ideally|where possible|when possible|recommended|best practice)\b"),
+            (
+                "prefers",
+                r"(?i)\b(?:prefer(?:red|ably|s)?|favou?r|ideally|where possible|when possible|recommended|best practice)\b",
+            ),
             ("avoids", r"(?i)\bavoid\b"),
             ("should", r"(?i)\bshould\b"),
-            ("taste", r"(?i)\b(?:consistent(?:ly)?|concise|readable|idiomatic|naming|camelCase|PascalCase|snake_case|kebab-case|indentation)\b"),
+            (
+                "taste",
+                r"(?i)\b(?:consistent(?:ly)?|concise|readable|idiomatic|naming|camelCase|PascalCase|snake_case|kebab-case|indentation)\b",
+            ),
             ("opens with use or keep", r"(?i)^\W*(?:use|keep|follow|write|make)\b"),
         ],
     },

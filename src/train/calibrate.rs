@@ -57,7 +57,8 @@ impl Calibration {
 ///
 /// F1 as a function of the threshold is jagged on a few hundred constraints, so it is averaged over a window first.
 pub fn thresholds(held: &[(f64, bool)], safe_recall: f64) -> Thresholds {
-    let scored: Vec<Scored> = held.iter().map(|(score, positive)| Scored { score: *score, positive: *positive, cost: 1.0 }).collect();
+    let scored: Vec<Scored> =
+        held.iter().map(|(score, positive)| Scored { score: *score, positive: *positive, cost: 1.0 }).collect();
     let curve = cost_curve(&scored);
     let f1_at = |threshold: f64| curve.iter().rfind(|p| p.threshold >= threshold).map_or(0.0, |p| p.f1);
     let smooth = |center: f64| (-5..=5).map(|step| f1_at(center + 0.01 * f64::from(step))).sum::<f64>();
@@ -82,7 +83,12 @@ mod tests {
                 let logits: [f64; TYPES] = std::array::from_fn(|_| 6.0 * uniform() - 3.0);
                 let mut draw = uniform();
                 let p = truth.probabilities(&logits);
-                let at = (0..TYPES).find(|t| { draw -= p[*t]; draw < 0.0 }).unwrap_or(TYPES - 1);
+                let at = (0..TYPES)
+                    .find(|t| {
+                        draw -= p[*t];
+                        draw < 0.0
+                    })
+                    .unwrap_or(TYPES - 1);
                 (logits, KnowledgeType::ALL[at])
             })
             .collect();

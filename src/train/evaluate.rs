@@ -248,7 +248,11 @@ pub struct LearningPoint {
 }
 
 /// How accuracy grows with gold labels alone (no other examples), by nested cross-validation at each share.
-pub fn learning_curve(examples: &[Example], options: &TrainOptions, shares: &[f64]) -> Result<Vec<LearningPoint>, TrainError> {
+pub fn learning_curve(
+    examples: &[Example],
+    options: &TrainOptions,
+    shares: &[f64],
+) -> Result<Vec<LearningPoint>, TrainError> {
     let gold: Vec<Example> = examples.iter().filter(|e| e.role == Role::Gold).cloned().collect();
     let prepared = Prepared::new(&gold, options)?;
     let rank = |group: &str| xxhash_rust::xxh3::xxh3_64_with_seed(group.as_bytes(), 5) as f64 / u64::MAX as f64;

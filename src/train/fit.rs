@@ -15,7 +15,9 @@ use rayon::prelude::*;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrainError {
     /// Too few items.
-    #[error("Failed to train: {found} labelled items, at least {needed} are needed; label more with `aac gold serve`, or add the shipped labels with --mix-shipped")]
+    #[error(
+        "Failed to train: {found} labelled items, at least {needed} are needed; label more with `aac gold serve`, or add the shipped labels with --mix-shipped"
+    )]
     TooFew {
         /// Items there are.
         found: usize,
@@ -23,7 +25,9 @@ pub enum TrainError {
         needed: usize,
     },
     /// Too few of one kind.
-    #[error("Failed to train: {found} of {total} items are {what}, at least {needed} are needed to learn and to score them")]
+    #[error(
+        "Failed to train: {found} of {total} items are {what}, at least {needed} are needed to learn and to score them"
+    )]
     OneSided {
         /// `constraints` or `no constraints`.
         what: &'static str,
@@ -312,7 +316,11 @@ pub(super) fn nested_on(prepared: &Prepared<'_>, keep: impl Fn(usize) -> bool + 
 
 /// Fit the model that ships: all examples, calibrated and with thresholds from `k` held-out folds. The same examples and
 /// options give the same bytes.
-pub fn fit_model(examples: &[Example], options: &TrainOptions, notes: serde_json::Value) -> Result<LinearModel, TrainError> {
+pub fn fit_model(
+    examples: &[Example],
+    options: &TrainOptions,
+    notes: serde_json::Value,
+) -> Result<LinearModel, TrainError> {
     let prepared = Prepared::new(examples, options)?;
     let (all, held) = rayon::join(
         || prepared.fit_without(&[], |_| true),
@@ -395,7 +403,8 @@ fn compare(examples: &[Example], held_out: &[HeldOut], shipped: &LinearModel) ->
         .collect();
     let ours = Confusion::of(triples.iter().map(|(truth, ours, _)| (*truth, *ours)));
     let theirs = Confusion::of(triples.iter().map(|(truth, _, theirs)| (*truth, *theirs)));
-    let only = |f: fn(&(KnowledgeType, KnowledgeType, KnowledgeType)) -> bool| triples.iter().filter(|t| f(t)).count() as u64;
+    let only =
+        |f: fn(&(KnowledgeType, KnowledgeType, KnowledgeType)) -> bool| triples.iter().filter(|t| f(t)).count() as u64;
     let only = [only(|(t, a, b)| t == a && t != b), only(|(t, a, b)| t != a && t == b)];
     let accuracy = [ours.accuracy(), theirs.accuracy()];
     let constraint_f1 = [&ours, &theirs].map(|c| c.score(KnowledgeType::Constraint).f1);

@@ -35,7 +35,8 @@ pub fn near_duplicates(texts: &[&str], jaccard: f64) -> Vec<(usize, usize)> {
     for (j, set) in sets.iter().enumerate() {
         let mut rare: Vec<u64> = set.clone();
         rare.sort_by_key(|s| (frequency[s], *s));
-        let prefix = set.len() - ((jaccard * set.len() as f64).ceil() as usize).min(set.len()) + usize::from(!set.is_empty());
+        let prefix =
+            set.len() - ((jaccard * set.len() as f64).ceil() as usize).min(set.len()) + usize::from(!set.is_empty());
         let mut candidates: Vec<usize> = Vec::new();
         for shingle in rare.iter().take(prefix) {
             let posted = index.entry(*shingle).or_default();

@@ -19,7 +19,9 @@ pub enum LabelError {
         source: serde_json::Error,
     },
     /// A label has neither a text nor a place to find it.
-    #[error("Failed to read line {line} of the labels {file}: it has neither `text` nor `blob` with `line` or `text_sha256`")]
+    #[error(
+        "Failed to read line {line} of the labels {file}: it has neither `text` nor `blob` with `line` or `text_sha256`"
+    )]
     Placeless {
         /// The name of the file, as given.
         file: String,
@@ -97,10 +99,10 @@ pub struct LabelRecord {
 fn optional_type<'de, D: Deserializer<'de>>(d: D) -> Result<Option<KnowledgeType>, D::Error> {
     let Some(word) = Option::<String>::deserialize(d)? else { return Ok(None) };
     let mut letters = word.chars();
-    if let (Some(letter), None) = (letters.next(), letters.next()) {
-        if let Some(t) = KnowledgeType::from_letter(letter) {
-            return Ok(Some(t));
-        }
+    if let (Some(letter), None) = (letters.next(), letters.next())
+        && let Some(t) = KnowledgeType::from_letter(letter)
+    {
+        return Ok(Some(t));
     }
     word.parse().map(Some).map_err(serde::de::Error::custom)
 }
@@ -147,9 +149,8 @@ impl LabelRecord {
         if let Some(wanted) = self.text_sha256.or_else(|| self.text.as_deref().map(|t| Sha256::of(t.as_bytes()))) {
             // Labels were given to texts whose white space had been collapsed, code excepted.
             let same = |item: &ItemSpan| {
-                text.get(item.range()).is_some_and(|t| {
-                    Sha256::of(t.as_bytes()) == wanted || Sha256::of(flatten(t).as_bytes()) == wanted
-                })
+                text.get(item.range())
+                    .is_some_and(|t| Sha256::of(t.as_bytes()) == wanted || Sha256::of(flatten(t).as_bytes()) == wanted)
             };
             let best = (0..items.len()).filter(|i| same(&items[*i])).min_by_key(|i| (at_line(&items[*i]), *i));
             if let Some(index) = best {
@@ -164,9 +165,8 @@ impl LabelRecord {
     /// The labelled item with its text and surroundings, from the text of its blob and its segmentation.
     pub fn hydrate(&self, text: &str, segmentation: &Segmentation) -> Option<Example> {
         let located = self.locate(text, segmentation)?;
-        let slice = |index: usize| {
-            segmentation.items.get(index).and_then(|item| text.get(item.range())).map(str::to_owned)
-        };
+        let slice =
+            |index: usize| segmentation.items.get(index).and_then(|item| text.get(item.range())).map(str::to_owned);
         let mut example = self.as_given()?;
         // The blob's own slice, since that is what a classifier meets; a text found by line only may be cut otherwise.
         if self.text.is_none() || located.by == Match::Hash {

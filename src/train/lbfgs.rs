@@ -48,7 +48,8 @@ pub fn minimise(x: &mut [f64], options: &LbfgsOptions, mut f: impl FnMut(&[f64],
             slope = -dot(&gradient, &gradient);
         }
         let first = if history.is_empty() { 1.0 / largest(&gradient).max(1e-12) * 0.1 } else { 1.0 };
-        let Some(next) = line_search(x, &direction, value, slope, first, &mut trial, &mut trial_gradient, &mut f) else {
+        let Some(next) = line_search(x, &direction, value, slope, first, &mut trial, &mut trial_gradient, &mut f)
+        else {
             break;
         };
         let (mut s, mut y) = if history.len() >= options.memory.max(1) {

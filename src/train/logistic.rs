@@ -33,7 +33,12 @@ pub struct LogisticOptions {
 
 impl Default for LogisticOptions {
     fn default() -> Self {
-        Self { l2: 1.0, min_rows: 2, idf_power: 0.5, search: LbfgsOptions { memory: 6, max_iterations: 80, tolerance: 2e-3 } }
+        Self {
+            l2: 2.0,
+            min_rows: 2,
+            idf_power: 0.5,
+            search: LbfgsOptions { memory: 6, max_iterations: 50, tolerance: 2e-3 },
+        }
     }
 }
 
