@@ -262,6 +262,11 @@ impl Targets {
         Some(Owner { target: &self.targets[first], weak: self.corroboration.contains_key(&first) })
     }
 
+    /// Whether `directory` is a vendored tree: nothing below it is an artifact, so nobody need look.
+    pub fn is_vendored(&self, directory: &str) -> bool {
+        self.vendored.is_match(Path::new(directory).join("x"))
+    }
+
     /// The owner of `path` if its platform is selected.
     pub fn collected(&self, path: &str) -> Option<Owner<'_>> {
         let owner = self.owner(path)?;

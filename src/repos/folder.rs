@@ -30,12 +30,36 @@ impl Folder {
     /// and links are never followed. Kept files above `limit` bytes are skipped, with why, as is what cannot be read.
     pub fn walk(&self, keep: &dyn Fn(&str, Mode) -> bool, enter: &dyn Fn(&str) -> bool, limit: u64) -> Walk {
         let mut walk = Walk::default();
+        let mut unread = Vec::new();
+        self.visit(enter, &mut walk.skipped, &mut |path, mode| {
+            if keep(&String::from_utf8_lossy(&path), mode) {
+                match self.read(&path, mode, limit) {
+                    Ok(bytes) => walk.entries.push(Entry { oid: GitOid::of_blob(&bytes), path, mode }),
+                    Err(error) => unread.push(skipped(&path, error)),
+                }
+            }
+        });
+        walk.skipped.extend(unread);
+        walk.entries.sort_unstable();
+        walk.skipped.sort_unstable();
+        walk
+    }
+
+    /// The paths of all files and links below the directories that `enter` lets in, sorted; nothing is read.
+    pub fn paths(&self, enter: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.visit(enter, &mut Vec::new(), &mut |path, _| paths.push(String::from_utf8_lossy(&path).into_owned()));
+        paths.sort_unstable();
+        paths
+    }
+
+    fn visit(&self, enter: &dyn Fn(&str) -> bool, missed: &mut Vec<Skipped>, leaf: &mut dyn FnMut(Vec<u8>, Mode)) {
         let mut open: Vec<Vec<u8>> = vec![Vec::new()];
         while let Some(prefix) = open.pop() {
             let entries = match fs::read_dir(self.place(&prefix)) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    walk.skipped.push(skipped(&prefix, error));
+                    missed.push(skipped(&prefix, error));
                     continue;
                 }
             };
@@ -43,7 +67,7 @@ impl Folder {
                 let entry = match entry {
                     Ok(entry) => entry,
                     Err(error) => {
-                        walk.skipped.push(skipped(&prefix, error));
+                        missed.push(skipped(&prefix, error));
                         break;
                     }
                 };
@@ -52,31 +76,19 @@ impl Folder {
                     path.push(b'/');
                 }
                 path.extend_from_slice(entry.file_name().as_encoded_bytes());
-                let mode = match entry.metadata() {
-                    Ok(meta) => mode(&meta),
-                    Err(error) => {
-                        walk.skipped.push(skipped(&path, error));
-                        continue;
+                match entry.metadata().map(|meta| mode(&meta)) {
+                    Ok(Some(Mode::Tree)) => {
+                        if entry.file_name() != ".git" && enter(&String::from_utf8_lossy(&path)) {
+                            open.push(path);
+                        }
                     }
-                };
-                // Sockets, pipes and devices hold no text.
-                let Some(mode) = mode else { continue };
-                let shown = String::from_utf8_lossy(&path);
-                if mode == Mode::Tree {
-                    if entry.file_name() != ".git" && enter(&shown) {
-                        open.push(path);
-                    }
-                } else if keep(&shown, mode) {
-                    match self.read(&path, mode, limit) {
-                        Ok(bytes) => walk.entries.push(Entry { oid: GitOid::of_blob(&bytes), path, mode }),
-                        Err(error) => walk.skipped.push(skipped(&path, error)),
-                    }
+                    Ok(Some(mode)) => leaf(path, mode),
+                    // Sockets, pipes and devices hold no text.
+                    Ok(None) => {}
+                    Err(error) => missed.push(skipped(&path, error)),
                 }
             }
         }
-        walk.entries.sort_unstable();
-        walk.skipped.sort_unstable();
-        walk
     }
 
     /// The bytes of the file at `path`, or the target of the link there. At most `limit` bytes.

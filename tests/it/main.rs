@@ -1,6 +1,8 @@
 //! The one integration binary: what several rooms do together, and what outside programs say about it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[cfg(feature = "app")]
+mod ingest;
 mod layers;
 #[cfg(feature = "app")]
 mod repos;

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 const LIMIT: u64 = 1 << 20;
 
 /// Run git in `at` with nothing of the machine's own configuration, and give its output.
-fn git(at: &Path, args: &[&str]) -> Vec<u8> {
+pub(crate) fn git(at: &Path, args: &[&str]) -> Vec<u8> {
     git_at(at, 1_700_000_000, args)
 }
 
@@ -38,19 +38,19 @@ fn said(at: &Path, args: &[&str]) -> String {
     String::from_utf8(git(at, args)).unwrap().trim().to_owned()
 }
 
-fn write(root: &Path, path: &str, bytes: impl AsRef<[u8]>) {
+pub(crate) fn write(root: &Path, path: &str, bytes: impl AsRef<[u8]>) {
     let place = root.join(path);
     fs::create_dir_all(place.parent().unwrap()).unwrap();
     fs::write(place, bytes).unwrap();
 }
 
-fn commit(at: &Path, seconds: i64, message: &str) {
+pub(crate) fn commit(at: &Path, seconds: i64, message: &str) {
     git(at, &["add", "-A"]);
     git_at(at, seconds, &["commit", "-q", "--allow-empty", "-m", message]);
 }
 
 /// A fresh repository in `root/name`.
-fn init(root: &Path, name: &str) -> PathBuf {
+pub(crate) fn init(root: &Path, name: &str) -> PathBuf {
     let at = root.join(name);
     fs::create_dir_all(&at).unwrap();
     git(&at, &["init", "-q"]);
@@ -70,7 +70,7 @@ fn oid(text: &str) -> GitOid {
 }
 
 /// `(mode, oid, path)` of every leaf, as `git ls-tree -r` lists them.
-fn ls_tree(at: &Path, rev: &str) -> Vec<(String, String, Vec<u8>)> {
+pub(crate) fn ls_tree(at: &Path, rev: &str) -> Vec<(String, String, Vec<u8>)> {
     let listing = git(at, &["ls-tree", "-r", "-z", "--full-tree", rev]);
     listing
         .split(|&b| b == 0)
