@@ -175,7 +175,7 @@ impl Monitor for Terminal {
         self.bar.finish_and_clear();
         if let (Some(step), true) = (step, self.show != Show::Nothing) {
             let seconds = step.begun.elapsed().as_secs_f64();
-            say(&format!("{:>10} {} in {seconds:.1} s {}", step.name, step.done, step.state).trim_end().to_owned());
+            say(format!("{:>10} {} in {seconds:.1} s {}", step.name, step.done, step.state).trim_end());
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod exit;
 mod export;
+mod ingest;
 mod output;
 mod status;
 
@@ -67,6 +68,8 @@ enum LogFormat {
 enum Command {
     /// What the corpus holds, how complete it is, and what to run next
     Status(status::StatusArgs),
+    /// Take in git repositories and plain folders on this machine
+    Ingest(ingest::IngestArgs),
     /// Write Parquet shards
     Export(export::ExportArgs),
 }
@@ -142,6 +145,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         context.terminal.watch_signals(|| std::process::exit(Exit::Paused as i32))?;
         match command {
             Command::Status(args) => status::run(&context, &args).await,
+            Command::Ingest(args) => ingest::run(&context, &args).await,
             Command::Export(args) => export::run(&context, &args).await,
         }
     })

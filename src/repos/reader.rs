@@ -6,6 +6,7 @@ use crate::corpus::GitOid;
 use gix::objs::{CommitRefIter, Find as _, TreeRefIter};
 use gix::{ObjectId, oid};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Longest path that a walk yields. Longer ones exist only in crafted trees; no checkout could hold them.
 const MAX_PATH: usize = 4096;
@@ -16,10 +17,10 @@ const MAX_LINKS: u32 = 40;
 /// Decoded trees kept per reader: enough that the parent's trees are at hand when its own turn comes.
 const TREE_CACHE_BYTES: usize = 16 << 20;
 
-/// A git repository, bare or with a work tree, that threads share.
+/// A git repository, bare or with a work tree, that threads share. Cheap to clone.
 #[derive(Clone)]
 pub struct Repository {
-    inner: gix::ThreadSafeRepository,
+    inner: Arc<gix::ThreadSafeRepository>,
     path: PathBuf,
 }
 
@@ -117,7 +118,7 @@ impl Repository {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let options = gix::open::Options::isolated().with(gix::sec::Trust::Full).strict_config(false);
         match options.open(path) {
-            Ok(inner) => Ok(Self { inner, path: path.to_owned() }),
+            Ok(inner) => Ok(Self { inner: Arc::new(inner), path: path.to_owned() }),
             Err(error) => Err(match other_object_format(path) {
                 Some(format) => Error::ObjectFormat { path: path.to_owned(), format },
                 None => Error::Open { path: path.to_owned(), why: format!("{error:#}") },
