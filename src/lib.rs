@@ -22,6 +22,8 @@ pub mod plan;
 pub mod redact;
 #[cfg(feature = "app")]
 pub mod repos;
+#[cfg(feature = "app")]
+pub mod sandbox;
 pub mod segment;
 #[cfg(feature = "app")]
 pub mod store;

@@ -7,4 +7,6 @@ mod layers;
 #[cfg(feature = "app")]
 mod repos;
 #[cfg(feature = "app")]
+mod sandbox;
+#[cfg(feature = "app")]
 mod store;
