@@ -6,6 +6,7 @@ use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// How often a step without a terminal tells where it is.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -49,6 +50,7 @@ pub struct Terminal {
     bar: ProgressBar,
     step: Mutex<Option<Step>>,
     stop: Arc<AtomicBool>,
+    told: Arc<Notify>,
     signals: Arc<AtomicU64>,
 }
 
@@ -61,6 +63,7 @@ impl Terminal {
             bar: ProgressBar::with_draw_target(None, target),
             step: Mutex::new(None),
             stop: Arc::default(),
+            told: Arc::default(),
             signals: Arc::default(),
         }
     }
@@ -69,7 +72,7 @@ impl Terminal {
     pub fn watch_signals(&self, second: fn() -> !) -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        let (stop, signals, bar) = (self.stop.clone(), self.signals.clone(), self.bar.clone());
+        let (stop, told, signals, bar) = (self.stop.clone(), self.told.clone(), self.signals.clone(), self.bar.clone());
         tokio::spawn(async move {
             loop {
                 tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
@@ -77,6 +80,7 @@ impl Terminal {
                     second();
                 }
                 stop.store(true, Ordering::SeqCst);
+                told.notify_one();
                 bar.suspend(|| say("Stopping after the write in flight; once more to stop at once"));
             }
         });
@@ -86,6 +90,13 @@ impl Terminal {
     /// Whether a signal asked the job to stop.
     pub fn interrupted(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Wait for the first signal. For one waiter.
+    pub async fn interruption(&self) {
+        while !self.interrupted() {
+            self.told.notified().await;
+        }
     }
 
     fn with_step(&self, change: impl FnOnce(&mut Step)) {

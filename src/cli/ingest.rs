@@ -19,10 +19,13 @@ pub(super) struct IngestArgs {
     /// Revision to read in every repository [default: its default branch]
     #[arg(long, value_name = "R")]
     rev: Option<String>,
+    /// Platform to collect, `all` for every known one; may be repeated [default: the eight of the paper]
+    #[arg(long = "platform", value_name = "P")]
+    platforms: Vec<String>,
 }
 
 pub(super) async fn run(context: &Context, args: &IngestArgs) -> Result<Exit, Failure> {
-    let targets = Arc::new(context.targets(&[])?);
+    let targets = Arc::new(context.targets(&args.platforms)?);
     let store = Store::create(&context.db).await?;
     let options = IngestOptions { rev: args.rev.clone(), ..IngestOptions::new(args.paths.clone()) };
     let summary = ingest(&store, targets, &options, &context.terminal).await?;
@@ -36,7 +39,7 @@ pub(super) async fn run(context: &Context, args: &IngestArgs) -> Result<Exit, Fa
     })
 }
 
-fn text(summary: &IngestSummary) -> String {
+pub(super) fn text(summary: &IngestSummary) -> String {
     let number = |n: usize| count(n as i64);
     let mut lines = vec![format!(
         "{} repositories ({} unchanged) with {} artifacts: {} added, {} changed, {} gone",

@@ -4,6 +4,7 @@ mod exit;
 mod export;
 mod ingest;
 mod output;
+mod sandbox;
 mod status;
 
 pub use exit::{Exit, Failure};
@@ -72,6 +73,8 @@ enum Command {
     Ingest(ingest::IngestArgs),
     /// Write Parquet shards
     Export(export::ExportArgs),
+    /// A GitHub API on this machine, to try and test against
+    Sandbox(sandbox::SandboxArgs),
 }
 
 /// What every command is handed.
@@ -147,6 +150,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             Command::Status(args) => status::run(&context, &args).await,
             Command::Ingest(args) => ingest::run(&context, &args).await,
             Command::Export(args) => export::run(&context, &args).await,
+            Command::Sandbox(args) => sandbox::run(&context, &args).await,
         }
     })
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[cfg(feature = "app")]
+mod cli;
+#[cfg(feature = "app")]
 mod ingest;
 mod layers;
 #[cfg(feature = "app")]

@@ -1,0 +1,114 @@
+//! The front door as scripts see it: exit codes, one JSON document, errors that say what to do.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+pub(crate) fn aac(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aac"))
+        .args(args)
+        .current_dir(dir)
+        .env_remove("AAC_DB")
+        .env_remove("GITHUB_TOKEN")
+        .env_remove("GH_TOKEN")
+        .env_remove("GITHUB_API_URL")
+        .env_remove("GITHUB_GRAPHQL_URL")
+        .output()
+        .unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(crate) fn git(dir: &Path, args: &[&str]) {
+    let status = Command::new("git")
+        .args(["-c", "user.name=T", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"])
+        .args(args)
+        .current_dir(dir)
+        .status()
+        .unwrap();
+    assert!(status.success(), "git {args:?}");
+}
+
+/// A folder with one repository of three artifacts and two other files.
+pub(crate) fn repositories(dir: &Path) {
+    let repo = dir.join("owner+name");
+    std::fs::create_dir_all(repo.join(".cursor/rules")).unwrap();
+    std::fs::write(repo.join("CLAUDE.md"), "# Rules\n\n- Never push to main\n- Run `cargo test`\n").unwrap();
+    std::fs::write(repo.join("AGENTS.md"), "@CLAUDE.md\n").unwrap();
+    std::fs::write(repo.join(".cursor/rules/a.mdc"), "---\ndescription: a\n---\nUse tabs\n").unwrap();
+    std::fs::write(repo.join("README.md"), "# Name\n").unwrap();
+    std::fs::write(repo.join("GEMINI.md"), "of a platform that is off\n").unwrap();
+    git(&repo, &["init", "-q"]);
+    git(&repo, &["add", "-A"]);
+    git(&repo, &["commit", "-qm", "first"]);
+}
+
+#[test]
+fn the_bare_command_shows_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = aac(dir.path(), &[]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("aac build --sandbox"));
+    assert_eq!(aac(dir.path(), &["--help"]).status.code(), Some(0));
+    let typo = aac(dir.path(), &["statsu"]);
+    assert_eq!(typo.status.code(), Some(2));
+    assert!(text(&typo.stderr).contains("status"), "{}", text(&typo.stderr));
+}
+
+#[test]
+fn a_missing_corpus_and_a_wrong_configuration_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = aac(dir.path(), &["status"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("corpus.db") && text(&missing.stderr).contains("aac build"));
+    std::fs::write(dir.path().join("aac.toml"), "platfroms = []\n").unwrap();
+    let wrong = aac(dir.path(), &["status"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("`platfroms`") && text(&wrong.stderr).contains("`platforms`"));
+    let absent = aac(dir.path(), &["--config", "no.toml", "status"]);
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(text(&absent.stderr).contains("no.toml"));
+}
+
+#[test]
+fn flag_goes_before_environment_before_file() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("aac.toml"), "db = \"file.db\"\n").unwrap();
+    let named = |args: &[&str], env: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aac"));
+        command.args(args).current_dir(dir.path()).env_remove("AAC_DB");
+        if let Some(db) = env {
+            command.env("AAC_DB", db);
+        }
+        text(&command.output().unwrap().stderr)
+    };
+    assert!(named(&["status"], None).contains("file.db"));
+    assert!(named(&["status"], Some("env.db")).contains("env.db"));
+    assert!(named(&["status", "--db", "flag.db"], Some("env.db")).contains("flag.db"));
+}
+
+#[test]
+fn ingest_status_and_export_print_one_json_document_each() {
+    let dir = tempfile::tempdir().unwrap();
+    repositories(&dir.path().join("repos"));
+    let json = |args: &[&str]| -> serde_json::Value {
+        let out = aac(dir.path(), args);
+        assert_eq!(out.status.code(), Some(0), "{args:?}: {}", text(&out.stderr));
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let ingested = json(&["ingest", "repos", "--json"]);
+    assert_eq!((&ingested["artifacts"], &ingested["repos"]), (&3.into(), &1.into()));
+    let again = json(&["ingest", "repos", "--json"]);
+    assert_eq!((&again["added"], &again["blobs"], &again["unchanged_repos"]), (&0.into(), &0.into(), &1.into()));
+    let status = json(&["status", "--json"]);
+    assert_eq!((&status["artifacts"], &status["blobs"]), (&3.into(), &3.into()));
+    let exported = json(&["export", "--out", "out", "--json"]);
+    assert_eq!(exported["rows"], 3);
+    assert!(dir.path().join("out/data/artifacts-00000-of-00001.parquet").exists());
+    let more = json(&["ingest", "repos", "--platform", "all", "--json"]);
+    assert_eq!((&more["artifacts"], &more["added"]), (&4.into(), &1.into()));
+    let unknown = aac(dir.path(), &["ingest", "repos", "--platform", "clode"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("claude"));
+}
