@@ -13,6 +13,8 @@ pub mod corpus;
 pub mod dedup;
 pub mod encoding;
 #[cfg(feature = "app")]
+pub mod github;
+#[cfg(feature = "app")]
 pub mod job;
 pub mod license;
 pub mod monitor;
