@@ -1,5 +1,6 @@
 //! The front door: one file a subcommand, each a thin call into the library.
 
+mod crawl;
 mod exit;
 mod export;
 mod ingest;
@@ -67,6 +68,8 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Find artifacts on GitHub and read them: search windows, then contents, then who wrote them
+    Crawl(crawl::CrawlArgs),
     /// What the corpus holds, how complete it is, and what to run next
     Status(status::StatusArgs),
     /// Take in git repositories and plain folders on this machine
@@ -147,6 +150,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
     runtime.block_on(async {
         context.terminal.watch_signals(|| std::process::exit(Exit::Paused as i32))?;
         match command {
+            Command::Crawl(args) => crawl::run(&context, &args).await,
             Command::Status(args) => status::run(&context, &args).await,
             Command::Ingest(args) => ingest::run(&context, &args).await,
             Command::Export(args) => export::run(&context, &args).await,

@@ -27,7 +27,7 @@ pub async fn blob(github: &GitHub, repository: &Slug, oid: GitOid) -> Result<Vec
     if found == oid { Ok(bytes) } else { Err(malformed(format!("the bytes that came are {found}"))) }
 }
 
-fn path(repository: &Slug, oid: GitOid) -> String {
+pub(super) fn path(repository: &Slug, oid: GitOid) -> String {
     format!("/repos/{}/{}/git/blobs/{oid}", segment(repository.owner()), segment(repository.name()))
 }
 

@@ -129,7 +129,7 @@ pub async fn content(
     Ok(read(asks, &value))
 }
 
-fn document(asks: &[RepositoryAsk]) -> String {
+pub(super) fn document(asks: &[RepositoryAsk]) -> String {
     let mut document = Document::default();
     document.uses(Fragment::RepositoryFacts);
     for ask in asks {

@@ -68,7 +68,7 @@ pub async fn history(github: &GitHub, asks: &[HistoryAsk]) -> Result<Vec<Option<
     Ok(read(asks.len(), &value))
 }
 
-fn document(asks: &[HistoryAsk]) -> String {
+pub(super) fn document(asks: &[HistoryAsk]) -> String {
     let mut document = Document::default();
     document.uses(Fragment::PathHistory);
     for ask in asks {

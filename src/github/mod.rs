@@ -12,6 +12,8 @@ mod document;
 mod history;
 mod ledger;
 pub mod limit;
+#[cfg(test)]
+mod samples;
 mod search_code;
 mod secret;
 mod transport;

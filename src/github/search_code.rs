@@ -64,7 +64,7 @@ pub async fn search_code(github: &GitHub, query: &str, page: u32) -> Result<Sear
 }
 
 /// Path and query of the request.
-fn search_path(query: &str, page: u32) -> String {
+pub(super) fn search_path(query: &str, page: u32) -> String {
     let query: String = form_urlencoded(query);
     format!("/search/code?q={query}&per_page=100&page={page}")
 }

@@ -5,12 +5,14 @@
 
 mod artifacts;
 mod blobs;
+mod crawl;
 mod listing;
 mod repos;
 mod runs;
 
 pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, DictionaryGain, NewBlob};
+pub use crawl::{HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory};
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use repos::{RepoFacts, RepoId, RepoRow};
 pub use runs::{FailureRow, RunId, RunRow};

@@ -4,6 +4,10 @@
 #[cfg(feature = "app")]
 mod cli;
 #[cfg(feature = "app")]
+mod crawl;
+#[cfg(feature = "app")]
+mod github;
+#[cfg(feature = "app")]
 mod ingest;
 mod layers;
 #[cfg(feature = "app")]

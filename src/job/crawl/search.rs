@@ -1,0 +1,251 @@
+//! Walks the search windows that the planner chooses, and stores every page with its hits before the next is asked.
+
+use super::{Context, Halt, Windows, families, now};
+use crate::github::{self, FoundFile, SearchPage, search_code};
+use crate::plan::targets::Target;
+use crate::plan::{
+    Histogram, Observation, Planner, Refinement, Refusal, Request, Setup, Window, WindowReport, axes_for,
+};
+use crate::store::{HitRow, PageRow, RepoFacts, RepoRow, WindowKey, WindowRow};
+use crate::taxonomy::{ForkFamily, RepoSource};
+use futures_util::StreamExt as _;
+use std::collections::{HashMap, HashSet};
+
+/// What all walks came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Walked {
+    pub(super) lower_bound: u64,
+    pub(super) answered: u64,
+    pub(super) unreachable: u64,
+    pub(super) windows: Windows,
+}
+
+impl Walked {
+    fn add(&mut self, planner: &Planner) {
+        let summary = planner.summary();
+        self.lower_bound += summary.lower_bound;
+        self.answered += summary.requests;
+        self.unreachable += summary.unreachable;
+        self.windows.complete += summary.complete;
+        self.windows.short += summary.short;
+        self.windows.overflow += summary.overflow;
+        self.windows.open += summary.open;
+    }
+}
+
+/// Walk every selected target in every fork family. Gives what was walked even when it halts.
+pub(super) async fn walk_all(context: &Context<'_>) -> Result<(Walked, Option<Halt>), super::CrawlError> {
+    let walks: Vec<(&Target, ForkFamily)> = context
+        .targets
+        .selected()
+        .flat_map(|target| families(context.options).iter().map(move |fork| (target, *fork)))
+        .collect();
+    context.monitor.begin("search", Some(walks.len() as u64));
+    let mut walked = Walked::default();
+    let mut halted = None;
+    let lanes = context.options.search_lanes.max(1);
+    let mut ends =
+        futures_util::stream::iter(walks).map(|(target, fork)| walk(context, target, fork)).buffer_unordered(lanes);
+    while let Some(end) = ends.next().await {
+        match end {
+            Ok((planner, halt)) => {
+                walked.add(&planner);
+                context.monitor.advance(1);
+                // A walk that has to stop is followed by the others, which stop as well before their next request; what
+                // they have is counted.
+                halted = halted.or(halt);
+            }
+            Err(error) => halted = halted.or(Some(Halt::Failed(error))),
+        }
+    }
+    drop(ends);
+    context.monitor.end();
+    Ok((walked, halted))
+}
+
+async fn walk(
+    context: &Context<'_>,
+    target: &Target,
+    fork: ForkFamily,
+) -> Result<(Planner, Option<Halt>), super::CrawlError> {
+    let stored = context.store.pages(context.run, &target.id, fork).await?;
+    let warm: Histogram = context.store.size_histogram(&target.id).await?.into_iter().collect();
+    let setup = Setup {
+        target: target.id.clone(),
+        fork,
+        axes: axes_for(&target.search),
+        warm: (warm.total() > 0).then_some(warm),
+    };
+    let observations: Vec<Observation> = stored.iter().map(observation).collect();
+    let planner = Planner::resume(setup, &observations)?;
+    let mut walk = Walk { context, target, fork, planner, expression: &target.search, unlisted: HashMap::new() };
+    let end = walk.go().await;
+    Ok((walk.planner, end.err()))
+}
+
+struct Walk<'a> {
+    context: &'a Context<'a>,
+    target: &'a Target,
+    fork: ForkFamily,
+    planner: Planner,
+    /// The search expression in use: the target's own, or its fallback after GitHub rejected the first.
+    expression: &'a str,
+    /// Hits that are counted but not stored (opted out, unreadable), by window.
+    unlisted: HashMap<Window, HashSet<String>>,
+}
+
+impl Walk<'_> {
+    async fn go(&mut self) -> Result<(), Halt> {
+        while let Some(request) = self.planner.next_request() {
+            let query = request.window.query(self.expression);
+            let asked = search_code(self.context.github, &query, u32::from(request.page));
+            let answer = match self.context.unless_stopped(asked).await {
+                Ok(answer) => answer,
+                Err(halt) => {
+                    self.planner.release(&request);
+                    return Err(halt);
+                }
+            };
+            match answer {
+                Ok(page) => self.take(&request, page).await?,
+                Err(error) if error.stops_the_job() => {
+                    self.planner.release(&request);
+                    return Err(error.into());
+                }
+                Err(error) => self.refused(&request, error).await?,
+            }
+            self.context.save_ledger().await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, request: &Request, page: SearchPage) -> Result<(), Halt> {
+        let items = (page.files.len() + page.unreadable.len()) as u64;
+        let unlisted = self.unlisted.entry(request.window.clone()).or_default();
+        let mut hits = Vec::with_capacity(page.files.len());
+        for file in page.files {
+            if self.context.opted_out(&file.repository) {
+                unlisted.insert(format!("{}/{}", file.repository.key(), file.path));
+            } else {
+                hits.push(hit(file, self.fork));
+            }
+        }
+        let unreadable = page.unreadable;
+        unlisted.extend(unreadable.iter().cloned());
+        let beside = unlisted.len() as u64;
+        let row = PageRow {
+            window: key(&request.window),
+            walk: request.walk,
+            page: request.page,
+            total: page.total,
+            items,
+            incomplete: page.incomplete,
+            keys: beside,
+            span_keys: beside,
+        };
+        let (keys, span_keys) = self.context.store.put_page(self.context.run, &row, &hits, now()).await?;
+        let seen = Observation {
+            request: request.clone(),
+            total: page.total,
+            items,
+            incomplete: page.incomplete,
+            distinct: keys,
+            span_distinct: span_keys,
+        };
+        for why in unreadable {
+            self.context.fail("search", self.target.id.clone(), why).await?;
+        }
+        let reports = self.planner.observe(&seen)?;
+        self.put(&reports, None).await?;
+        let summary = self.planner.summary();
+        self.context.monitor.state(&format!(
+            "{}: {} found, {} unreachable, {} requests (at least {})",
+            self.target.id, summary.hits, summary.unreachable, summary.requests, summary.lower_bound
+        ));
+        Ok(())
+    }
+
+    async fn refused(&mut self, request: &Request, error: github::Error) -> Result<(), Halt> {
+        let what = format!("{} ({}): {}", self.target.id, self.fork, request.window.query(self.expression));
+        match &error {
+            github::Error::Rejected { .. } => {
+                if let Some(fallback) = &self.target.fallback
+                    && self.expression != fallback
+                {
+                    self.context.monitor.warn(&format!("{error}; trying {fallback:?} instead"));
+                    self.expression = fallback;
+                    self.planner.release(request);
+                    return Ok(());
+                }
+                self.context.fail("search", what, error.to_string()).await?;
+                let reports = self.planner.refuse(request, Refusal::Rejected)?;
+                self.put(&reports, Some(error.to_string())).await
+            }
+            // GitHub ran out of time on the query (408, 5xx) as often as it was asked: ask for less.
+            github::Error::Exhausted { status: Some(_), .. } if request.window.hi != Some(request.window.lo) => {
+                let reports = self.planner.refuse(request, Refusal::TooDense)?;
+                self.put(&reports, Some(error.to_string())).await
+            }
+            github::Error::Exhausted { .. } | github::Error::Absent { .. } | github::Error::Malformed { .. } => {
+                self.context.fail("search", what, error.to_string()).await?;
+                let reports = self.planner.refuse(request, Refusal::Rejected)?;
+                self.put(&reports, Some(error.to_string())).await
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    async fn put(&self, reports: &[WindowReport], why: Option<String>) -> Result<(), Halt> {
+        let rows: Vec<WindowRow> = reports
+            .iter()
+            .map(|report| WindowRow {
+                key: key(&report.window),
+                state: report.state,
+                total: report.total,
+                delivered: report.distinct,
+                unreachable: report.unreachable,
+                why: why.clone().filter(|_| report.rejected),
+            })
+            .collect();
+        Ok(self.context.store.put_windows(self.context.run, &rows).await?)
+    }
+}
+
+fn hit(file: FoundFile, fork: ForkFamily) -> HitRow {
+    let facts = RepoFacts { is_fork: file.fork.or(Some(fork == ForkFamily::Only)), ..RepoFacts::default() };
+    HitRow {
+        repo: RepoRow {
+            node_id: file.node_id,
+            slug: file.repository,
+            source: RepoSource::GitHub,
+            facts,
+            facts_at: None,
+        },
+        path: file.path,
+        blob: file.blob,
+        commit: file.commit,
+    }
+}
+
+fn key(window: &Window) -> WindowKey {
+    let axis: Vec<String> = window.refine.iter().map(Refinement::to_string).collect();
+    WindowKey { target: window.target.clone(), fork: window.fork, lo: window.lo, hi: window.hi, axis: axis.join("\n") }
+}
+
+fn observation(row: &PageRow) -> Observation {
+    let window = Window {
+        target: row.window.target.clone(),
+        fork: row.window.fork,
+        lo: row.window.lo,
+        hi: row.window.hi,
+        refine: row.window.axis.lines().filter_map(|text| text.parse().ok()).collect(),
+    };
+    Observation {
+        request: Request { window, page: row.page, walk: row.walk },
+        total: row.total,
+        items: row.items,
+        incomplete: row.incomplete,
+        distinct: row.keys,
+        span_distinct: row.span_keys,
+    }
+}
