@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const CHUNK: usize = 400;
 /// Blobs in one query at most: answers stay below a few megabytes.
 const BLOBS: usize = 100;
-/// How often a repository is asked for what earlier answers showed to be missing.
-const ROUNDS: usize = 4;
+/// How many links are followed from one to the next, as git and Linux would.
+const HOPS: usize = 40;
 /// How often a repository may be left out of an answer before it counts as failed: enough to shrink a batch to one.
 pub(super) const UNANSWERED: u32 = 8;
 /// A link's target is a path; anything longer is none.
@@ -190,7 +190,8 @@ impl<'a> Chunk<'a> {
     }
 
     async fn read(&mut self, batch: &mut Batch) -> Result<(), Halt> {
-        for round in 0..ROUNDS {
+        // Ends by itself: whatever is asked for is had, missing or failed afterwards.
+        for round in 0.. {
             let wanted: Vec<GitOid> = self
                 .works
                 .iter()
@@ -310,7 +311,9 @@ impl<'a> Chunk<'a> {
         let repository = &ask.repository;
         let mut came = Vec::new();
         for (oid, content) in ask.blobs.iter().zip(answer.blobs) {
-            if content == Content::Missing {
+            // An answer about another object is none.
+            if !matches!(&content, Content::Whole { oid: came, .. } | Content::Elsewhere { oid: came, .. } if came == oid)
+            {
                 work.missing.insert(*oid);
             }
             came.push(content);
@@ -410,16 +413,23 @@ impl<'a> Chunk<'a> {
         Ok(false)
     }
 
-    /// The path that a link leads to, inside the repository.
+    /// The path that a link leads to in the end, inside the repository; as far as it is known where links follow links.
     async fn link_target(&self, work: &Work, path: &str) -> Result<Option<String>, CrawlError> {
-        let Some(entry) = work.entries.get(path).filter(|entry| entry.is_symlink()) else { return Ok(None) };
-        let Some((oid, _)) = work.oid(path).filter(|(oid, _)| *oid == entry.oid) else { return Ok(None) };
-        let body = match (self.bodies.get(&oid), self.known.get(&oid)) {
-            (Some(body), _) => body.clone(),
-            (None, Some(blob)) => self.context.store.body(*blob).await?,
-            (None, None) => return Ok(None),
-        };
-        Ok(std::str::from_utf8(&body).ok().and_then(|target| resolve(path, target)))
+        let mut reached: Option<String> = None;
+        for _ in 0..HOPS {
+            let at = reached.as_deref().unwrap_or(path);
+            let Some(entry) = work.entries.get(at).filter(|entry| entry.is_symlink()) else { break };
+            let body = match (self.bodies.get(&entry.oid), self.known.get(&entry.oid)) {
+                (Some(body), _) => body.clone(),
+                (None, Some(blob)) => self.context.store.body(*blob).await?,
+                (None, None) => break,
+            };
+            let Some(next) = std::str::from_utf8(&body).ok().and_then(|target| resolve(at, target)) else {
+                return Ok(None);
+            };
+            reached = Some(next);
+        }
+        Ok(reached)
     }
 
     /// Store what was read, in the order: repositories, blobs, then artifacts together with the mark that the
