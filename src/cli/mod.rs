@@ -1,5 +1,6 @@
 //! The front door: one file a subcommand, each a thin call into the library.
 
+mod build;
 mod crawl;
 mod exit;
 mod export;
@@ -68,6 +69,8 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The whole way: collect, judge, export; goes on where it stopped
+    Build(build::BuildArgs),
     /// Find artifacts on GitHub and read them: search windows, then contents, then who wrote them
     Crawl(crawl::CrawlArgs),
     /// What the corpus holds, how complete it is, and what to run next
@@ -150,6 +153,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
     runtime.block_on(async {
         context.terminal.watch_signals(|| std::process::exit(Exit::Paused as i32))?;
         match command {
+            Command::Build(args) => build::run(&context, args).await,
             Command::Crawl(args) => crawl::run(&context, &args).await,
             Command::Status(args) => status::run(&context, &args).await,
             Command::Ingest(args) => ingest::run(&context, &args).await,

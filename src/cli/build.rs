@@ -1,0 +1,66 @@
+//! `aac build`.
+
+use super::output::count;
+use super::{Context, Exit, Failure};
+use crate::job::build::{self, BuildOptions, BuildSummary, Origin};
+use crate::store::Store;
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Debug, Args)]
+pub(super) struct BuildArgs {
+    /// Take in these git repositories, folders of them, or plain folders, instead of crawling
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    from: Vec<PathBuf>,
+    /// Folder for shards and report [default: exports]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Platform to collect, `all` for every known one; may be repeated [default: the eight of the paper]
+    #[arg(long = "platform", value_name = "P")]
+    platforms: Vec<String>,
+}
+
+pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Failure> {
+    let targets = Arc::new(context.targets(&args.platforms)?);
+    let out = context.out(args.out.as_ref());
+    let origin = if args.from.is_empty() { Origin::Kept } else { Origin::Local(args.from) };
+    let store = match origin {
+        Origin::Kept => context.open().await?,
+        Origin::Local(_) => Store::create(&context.db).await?,
+    };
+    let summary = build::build(&store, targets, &BuildOptions { origin, out }, &context.terminal).await?;
+    store.close().await;
+    context.output.print(&summary, |summary| text(context, summary))?;
+    Ok(if summary.paused {
+        Exit::Paused
+    } else if summary.partial {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}
+
+/// The closing screen: fits 80 × 24.
+fn text(context: &Context, summary: &BuildSummary) -> String {
+    let counts = &summary.counts;
+    let mut out = String::new();
+    if summary.paused {
+        out += "Paused: the same command goes on from here.\n\n";
+    }
+    for step in &summary.steps {
+        out += &format!("  {:<10} {:>8.1} s\n", step.name, step.seconds);
+    }
+    out += &format!(
+        "\n{} artifacts in {} repositories, {} distinct texts, {} items\n",
+        count(counts.artifacts),
+        count(counts.repos),
+        count(counts.blobs),
+        count(counts.items)
+    );
+    for shard in &summary.shards {
+        out += &format!("  {}\n", shard.display());
+    }
+    out += &format!("\nNext: aac status --db {}\n", context.db.display());
+    out
+}
