@@ -216,6 +216,7 @@ pub(super) fn handles(text: &str, found: &mut Vec<RedactionSpan>) {
             && !NOBODY.contains(&lower.as_str())
             && !lower.ends_with("-bot")
             && !lower.starts_with("your")
+            && !lower.starts_with("user")
         {
             found.push(RedactionSpan {
                 start: name.start() - 1,

@@ -2,7 +2,7 @@
 
 /// True for `YOUR_API_KEY`, `sk-xxxx`, `<token>`, `${VAR}` and their kin.
 pub(super) fn is_placeholder(value: &str) -> bool {
-    const SIGNS: [&str; 31] = [
+    const SIGNS: [&str; 33] = [
         "your",
         "example",
         "placeholder",
@@ -30,6 +30,8 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         "secret-key",
         "secret_key",
         "abcdef",
+        "abc123",
+        "123abc",
         "123456",
         "process.env",
         "os.environ",
@@ -62,7 +64,7 @@ pub(super) fn is_random(value: &str) -> bool {
     let upper = value.bytes().any(|b| b.is_ascii_uppercase());
     let lower = value.bytes().any(|b| b.is_ascii_lowercase());
     let hex = value.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    let digest = hex && (matches!(value.len(), 36 | 40 | 64 | 128) || value.len() < 32);
+    let digest = hex && value.len() != 32;
     let code = value.starts_with(['/', '.', '@', '$', '#', '-', '_', '='])
         || ["()", "=>", "==", "//", "./", "::", "&&"].iter().any(|sign| value.contains(sign))
         || value
@@ -70,5 +72,8 @@ pub(super) fn is_random(value: &str) -> bool {
             .filter(|part| part.len() > 2 && part.bytes().all(|b| b.is_ascii_alphabetic()))
             .count()
             > 2;
-    digits >= 2 && digits * 20 >= value.len() && (upper || lower) && !digest && !code
+    let uniform =
+        |part: &str| part.bytes().all(|b| b.is_ascii_alphabetic()) || part.bytes().all(|b| b.is_ascii_digit());
+    let identifier = value.split(['.', '/', '_', '-']).all(uniform);
+    !identifier && digits >= 2 && digits * 20 >= value.len() && (upper || lower) && !digest && !code
 }
