@@ -166,7 +166,7 @@ static MENTION: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Names of accounts, where the words before them speak of a person.
 pub(super) fn handles(text: &str, found: &mut Vec<RedactionSpan>) {
-    const NOBODY: [&str; 34] = [
+    const NOBODY: [&str; 37] = [
         "claude",
         "copilot",
         "cursor",
@@ -201,6 +201,9 @@ pub(super) fn handles(text: &str, found: &mut Vec<RedactionSpan>) {
         "handle",
         "github",
         "devin",
+        "message",
+        "timestamp",
+        "suggested-reviewers",
     ];
     for captures in MENTION.captures_iter(text) {
         let Some(name) = captures.get(1) else { continue };
@@ -211,10 +214,14 @@ pub(super) fn handles(text: &str, found: &mut Vec<RedactionSpan>) {
         let line = text[..name.start()].rfind('\n').map_or(0, |at| at + 1);
         let in_code = text[line..name.start()].matches('`').count() % 2 == 1;
         let lower = name.as_str().to_ascii_lowercase();
+        // `@ControllerAdvice`, `@logStream`: annotations and fields. Few accounts are spelled so.
+        let camel =
+            name.as_str().as_bytes().windows(2).any(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
         if !joined
+            && !camel
             && !in_code
             && !NOBODY.contains(&lower.as_str())
-            && !lower.ends_with("-bot")
+            && !["-bot", "-robot"].iter().any(|end| lower.ends_with(end))
             && !lower.starts_with("your")
             && !lower.starts_with("user")
         {

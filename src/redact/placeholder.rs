@@ -2,8 +2,9 @@
 
 /// True for `YOUR_API_KEY`, `sk-xxxx`, `<token>`, `${VAR}` and their kin.
 pub(super) fn is_placeholder(value: &str) -> bool {
-    const SIGNS: [&str; 33] = [
+    const SIGNS: [&str; 34] = [
         "your",
+        "password",
         "example",
         "placeholder",
         "changeme",

@@ -83,10 +83,12 @@ pub(super) fn find(text: &str) -> Vec<RedactionSpan> {
             let value = secret.as_str();
             let plausible =
                 entropy(value) >= rule.entropy && (rule.kind == RedactionKind::PrivateKey || !is_placeholder(value));
-            // `app:app@localhost`: the password of a development set-up.
+            // `app:app@localhost`: a development set-up, or an example.
             let local = rule.id == "connection-string"
                 && (text[..secret.start()].ends_with(&format!("/{value}:"))
-                    || text[secret.end()..].starts_with("@localhost"));
+                    || ["@localhost", "@127.0.0.1", "@example."]
+                        .iter()
+                        .any(|host| text[secret.end()..].starts_with(host)));
             if plausible && !local && (!rule.mixed || is_random(value)) {
                 found.push(RedactionSpan { start: secret.start(), end: secret.end(), rule: rule.id, kind: rule.kind });
             }
