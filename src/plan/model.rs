@@ -202,7 +202,8 @@ impl Model {
         let cap = REACHABLE as f64;
         let mut aim = (cap * (-CAUTION * self.error.sqrt()).exp()).clamp(0.6 * cap, 0.97 * cap);
         let rest = self.predict(gap, gap.hi).0;
-        if rest <= aim && gap.below.is_none() {
+        // Nothing is cut where sizes are not told apart: a rest that is believed to lie there is a wrong total.
+        if gap.lo >= MAX_SIZE || (rest <= aim && gap.below.is_none()) {
             return gap.hi;
         }
         // A short rest is cut evenly: the same number of windows, none of them near the cap.
@@ -284,5 +285,12 @@ mod tests {
         assert!(!gap.advance(Some(second), 900.0));
         assert_eq!(gap.lo, second + 1);
         assert!((model.predict(&gap, Some(first)).0 - 1_100.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn beyond_the_largest_size_the_rest_is_one_window() {
+        // A noisy total may leave thousands of hits for sizes that no file has.
+        let gap = Gap::new(MAX_SIZE + 1, None, 5_000.0);
+        assert_eq!(Model::new(Shape::Cold).choose(&gap), None);
     }
 }

@@ -280,6 +280,24 @@ fn a_dense_window_is_narrowed_and_not_fatal() {
 }
 
 #[test]
+fn a_total_for_hits_that_no_window_has_does_not_keep_the_sweep_going() {
+    // Every query without an upper end claims 5,000 hits, every bounded one has none.
+    let mut planner = Planner::new(setup());
+    let mut requests = 0;
+    while let Some(request) = planner.next_request() {
+        requests += 1;
+        assert!(requests < 1_000, "still asking: {request:?}");
+        let total = if request.window.hi.is_none() { 5_000 } else { 0 };
+        planner
+            .observe(&Observation { request, total, items: 0, incomplete: false, distinct: 0, span_distinct: 0 })
+            .unwrap();
+    }
+    assert!(planner.is_done());
+    assert_partition(&planner);
+    assert_eq!(planner.summary().overflow, 1);
+}
+
+#[test]
 fn a_released_request_is_wanted_again() {
     let mut planner = Planner::new(setup());
     let request = planner.next_request().unwrap();
