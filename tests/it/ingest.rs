@@ -136,7 +136,7 @@ async fn a_whole_corpus_is_what_ls_tree_shows_for_the_patterns() {
     let took = start.elapsed();
     let targets = targets();
     let mut wanted = BTreeMap::new();
-    for found in aac::repos::discover(&[corpus.clone()]).found {
+    for found in aac::repos::discover(std::slice::from_ref(&corpus)).found {
         let branch = found.facts.as_ref().and_then(|f| f.default_branch.clone()).unwrap_or_else(|| "HEAD".into());
         let listed = ls_tree(&found.path, &branch);
         let paths: Vec<String> = listed.iter().map(|(_, _, path)| String::from_utf8_lossy(path).into_owned()).collect();
