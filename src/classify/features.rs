@@ -292,7 +292,9 @@ impl Structure {
         scratch.read(raw, max_bytes);
         let mut set: Vec<&'static str> = Vec::with_capacity(40);
         set.push(mood);
-        set.push(item.kind.map_or("kind-unknown", ItemKind::as_str));
+        // Nothing is said of what is unknown: phrasings come without context, and a feature that only they have would
+        // make every bare text look like one.
+        set.extend(item.kind.map(ItemKind::as_str));
         shape(raw, body, scratch, &mut set);
         let traits = word_features(scratch, out);
         for (bit, name) in TRAIT_NAMES.iter().enumerate() {
@@ -457,7 +459,7 @@ fn chars<V: Visitor>(text: &str, ends: &mut Vec<u32>, out: &mut V) {
 }
 
 fn headings<V: Visitor>(item: &ItemContext<'_>, structure: Structure, scratch: &mut Normalised, out: &mut V) {
-    if item.heading.is_empty() {
+    if item.heading.is_empty() && !item.path.is_empty() {
         out.feature(Block::Heading, hash(Block::Heading, 9, b""), || "under no heading".to_owned());
     }
     let mood = hash(Block::HeadingCross, 0, structure.mood.as_bytes());

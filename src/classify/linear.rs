@@ -8,6 +8,7 @@ use crate::corpus::{ItemContext, Sha256};
 use crate::taxonomy::KnowledgeType;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 /// A model that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,17 @@ pub struct LinearDescription {
     /// What it was fitted on and how well it did, for people and cards; not read by the program.
     #[serde(default)]
     pub notes: serde_json::Value,
+}
+
+/// The model compiled in: always there, whatever the machine has.
+pub fn shipped() -> &'static LinearModel {
+    static SHIPPED: LazyLock<LinearModel> = LazyLock::new(|| {
+        let json = include_str!("../../exports/classifier/linear/model.json");
+        let tensors = include_bytes!("../../exports/classifier/linear/model.safetensors");
+        #[expect(clippy::expect_used, reason = "both files are part of the program; a test reads them")]
+        LinearModel::from_parts(json, tensors).expect("the compiled-in model is whole")
+    });
+    &SHIPPED
 }
 
 const TIER: &str = "linear";
@@ -234,6 +246,8 @@ impl Classifier for LinearModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classify::Policy;
+    use crate::taxonomy::OperatingPoint;
 
     fn model() -> LinearModel {
         let features = FeatureOptions { bits: 10, ..FeatureOptions::default() };
@@ -251,6 +265,19 @@ mod tests {
         let item = ItemContext { text: "Never delete the database.", ..Default::default() };
         assert_eq!(back.probabilities(&item), model.probabilities(&item));
         assert!(!back.explain(&item, KnowledgeType::Constraint, 3).is_empty());
+    }
+
+    #[test]
+    fn the_shipped_model_knows_an_order_from_a_fact() {
+        let decide = |text| {
+            let item = ItemContext { text, ..Default::default() };
+            shipped().decide(&item, &Policy::at(OperatingPoint::Safe))
+        };
+        let order = decide("Never push to `main` without review; production deploys from it.");
+        assert!(order.pinned && order.item_type == KnowledgeType::Constraint, "{order:?}");
+        assert!(!order.why.is_empty());
+        let tree = decide("`src/parser.rs` – tokenizer and syntax tree");
+        assert!(tree.item_type == KnowledgeType::Belief && tree.risk < order.risk, "{tree:?}");
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! Every variant answers the same question through [`Classifier`]; [`Classifier::decide`] turns the answer into a type,
 //! a risk and whether to pin. Nothing here reads a file, a clock or a network.
 
+pub mod cascade;
 pub mod features;
 pub mod format;
 mod lexicon;
 pub mod linear;
+pub mod llm;
 pub mod metrics;
+pub mod prototypes;
 pub mod rules;
 
 use crate::corpus::ItemContext;

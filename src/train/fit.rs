@@ -93,7 +93,7 @@ impl Default for TrainOptions {
             gold_weight: 1.5,
             remainder_weight: 1.0,
             chosen_weight: 0.7,
-            phrasing_weight: 0.5,
+            phrasing_weight: 1.0,
             constraint_cost: 1.0,
             folds: 5,
             safe_recall: 0.94,

@@ -107,7 +107,7 @@ mod tests {
             "1. 2. 3.",
             "Never push directly to the main branch of that repository.",
         ];
-        let pairs = near_duplicates(&texts, 0.8);
+        let pairs = near_duplicates(&texts, 0.65);
         assert!(pairs.contains(&(0, 1)) && pairs.contains(&(0, 5)) && pairs.contains(&(1, 5)), "{pairs:?}");
         assert_eq!(pairs.len(), 3, "{pairs:?}");
     }
