@@ -417,3 +417,69 @@ fn compare(examples: &[Example], held_out: &[HeldOut], shipped: &LinearModel) ->
         better: accuracy[0] > accuracy[1] && constraint_f1[0] >= constraint_f1[1],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::labels::parse_labels;
+    use super::*;
+
+    /// `count` items of `count / 5` repositories; every fourth is a constraint.
+    fn labels(count: usize) -> Vec<Example> {
+        let lines: Vec<String> = (0..count)
+            .map(|i| {
+                let (label, text) = match i % 4 {
+                    0 => ("constraint", "Never delete production data of table"),
+                    1 => ("procedural", "Run the tests of package"),
+                    2 => ("belief", "The service listens on port"),
+                    _ => ("preference", "Prefer short names in module"),
+                };
+                let word: String = format!("{i:05}").bytes().map(|b| (b - b'0' + b'a') as char).collect();
+                format!(
+                    r#"{{"repo":"o/r{}","path":"AGENTS.md","text":"{text} {word}{word}{word}","label":"{label}"}}"#,
+                    i / 5
+                )
+            })
+            .collect();
+        parse_labels("own.jsonl", &lines.join("\n")).unwrap().iter().filter_map(|r| r.as_given()).collect()
+    }
+
+    fn options() -> TrainOptions {
+        let features = FeatureOptions { bits: 12, ..FeatureOptions::default() };
+        TrainOptions { features, near_duplicate: 0.99, ..TrainOptions::default() }
+    }
+
+    #[test]
+    fn labels_too_few_or_one_sided_are_refused_with_the_reason() {
+        let few = fit(&labels(40), &options(), None).unwrap_err();
+        assert_eq!(few, TrainError::TooFew { found: 40, needed: MIN_ITEMS });
+        let mut one_sided = labels(100);
+        one_sided.iter_mut().for_each(|e| e.label = KnowledgeType::Belief);
+        let error = fit(&one_sided, &options(), None).unwrap_err().to_string();
+        assert!(error.starts_with("Failed to train: 0 of 100 items are constraints"), "{error}");
+        let mut one_repository = labels(100);
+        one_repository.iter_mut().for_each(|e| e.group = "o/r".to_owned());
+        assert!(matches!(fit(&one_repository, &options(), None), Err(TrainError::TooFewGroups { found: 1, .. })));
+        let mut blank = labels(100);
+        blank[7].text.clear();
+        assert!(matches!(fit(&blank, &options(), None), Err(TrainError::NoText { .. })));
+    }
+
+    #[test]
+    fn a_refit_learns_repeats_itself_and_is_compared_with_another_model() {
+        let examples = labels(120);
+        let first = fit(&examples, &options(), None).unwrap();
+        assert_eq!(first.held_out.len(), 120);
+        let again = fit(&examples, &options(), Some(&first.model)).unwrap();
+        assert_eq!(again.model.tensors(), first.model.tensors());
+        let comparison = again.comparison.unwrap();
+        assert!(comparison.accuracy[0] > 0.95, "{comparison:?}");
+        assert!(!comparison.better, "a model is not better than itself");
+    }
+
+    #[test]
+    fn mixed_in_labels_train_but_are_never_scored() {
+        let mixed = mix(labels(100), labels(80));
+        let held = nested(&mixed, &options()).unwrap();
+        assert!(held.iter().all(|h| h.index < 100) && held.len() == 100);
+    }
+}

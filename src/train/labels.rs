@@ -285,3 +285,58 @@ impl Example {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::segment;
+
+    const TEXT: &str = "# Rules\n\n- Never push\n  to main\n- Run tests\n\nBye.\n";
+
+    fn record(json: &str) -> LabelRecord {
+        parse_labels("x.jsonl", json).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_label_without_text_finds_it_by_hash_then_by_line() {
+        let items = segment("AGENTS.md", TEXT);
+        let full = record(
+            r#"{"repo":"o/r","blob":"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391","line":99,"text":"Never push to main","label":"C"}"#,
+        );
+        let bare = full.without_text();
+        assert!(bare.text.is_none() && bare.text_sha256.is_some());
+        let example = bare.hydrate(TEXT, &items).unwrap();
+        assert_eq!(
+            (example.text.as_str(), example.heading.as_slice()),
+            ("Never push\n  to main", &["Rules".to_owned()][..])
+        );
+        assert_eq!((example.before, example.after.as_deref()), (None, Some("Run tests")));
+        let by_line = LabelRecord { text_sha256: Some(Sha256::of(b"other")), line: Some(5), ..bare.clone() };
+        assert_eq!(by_line.locate(TEXT, &items).unwrap().by, Match::Line);
+        assert_eq!(by_line.hydrate(TEXT, &items).unwrap().text, "Run tests");
+        assert!(LabelRecord { line: None, ..by_line }.hydrate(TEXT, &items).is_none());
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        let error = parse_labels("own.jsonl", "\n{\"text\":\"a\",\"label\":\"fact\"}").unwrap_err().to_string();
+        assert!(
+            error.contains("line 2") && error.contains("own.jsonl") && error.contains("constraint, procedural"),
+            "{error}"
+        );
+        let error = parse_labels("own.jsonl", "{\"label\":\"B\"}").unwrap_err().to_string();
+        assert!(error.contains("neither `text` nor `blob`"), "{error}");
+    }
+
+    #[test]
+    fn shipped_labels_carry_no_text_but_ours() {
+        let count = |name, jsonl| {
+            let records = parse_labels(name, jsonl).unwrap();
+            assert!(records.iter().all(|r| r.label.is_some() && (r.text.is_some() != r.repo.is_some())), "{name}");
+            records.len()
+        };
+        assert_eq!(count("gold.jsonl", include_str!("../../annotation/gold/gold.jsonl")), 2_000);
+        assert_eq!(count("training.jsonl", include_str!("../../annotation/gold/training.jsonl")), 16_000);
+        assert_eq!(count("phrasing.jsonl", include_str!("../../annotation/gold/phrasing.jsonl")), 1_200);
+    }
+}
