@@ -2,7 +2,9 @@
 
 use super::output::count;
 use super::{Context, Exit, Failure};
+use crate::github::Endpoints;
 use crate::job::build::{self, BuildOptions, BuildSummary, Origin};
+use crate::job::crawl::CrawlOptions;
 use crate::store::Store;
 use clap::Args;
 use std::path::PathBuf;
@@ -10,6 +12,15 @@ use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub(super) struct BuildArgs {
+    /// Crawl a generated corpus on this machine: shows everything in about two minutes
+    #[arg(long, conflicts_with = "from")]
+    sandbox: bool,
+    /// Size of the generated corpus, in artifacts
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "sandbox")]
+    artifacts: u32,
+    /// Seed of the generated corpus
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sandbox")]
+    seed: u64,
     /// Take in these git repositories, folders of them, or plain folders, instead of crawling
     #[arg(long, value_name = "DIR", num_args = 1..)]
     from: Vec<PathBuf>,
@@ -24,11 +35,30 @@ pub(super) struct BuildArgs {
 pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Failure> {
     let targets = Arc::new(context.targets(&args.platforms)?);
     let out = context.out(args.out.as_ref());
-    let origin = if args.from.is_empty() { Origin::Kept } else { Origin::Local(args.from) };
-    let store = match origin {
-        Origin::Kept => context.open().await?,
-        Origin::Local(_) => Store::create(&context.db).await?,
+    let origin = if args.sandbox {
+        Origin::Sandbox { artifacts: args.artifacts, seed: args.seed }
+    } else if !args.from.is_empty() {
+        Origin::Local(args.from)
+    } else {
+        match super::crawl::connect(context, None, None) {
+            Ok(github) => {
+                let crawl = CrawlOptions { forks: context.config.crawl.forks, ..CrawlOptions::default() };
+                Origin::GitHub { github, crawl }
+            }
+            // Without credentials a corpus that is there can still be brought up to date.
+            Err(_) if context.db.exists() => Origin::Kept,
+            Err(why) => {
+                let hint = "or build from what you have: `aac build --from DIR`, `aac build --sandbox`";
+                return Err(Failure { message: format!("{}; {hint}", why.message), ..why });
+            }
+        }
     };
+    let store = Store::create(&context.db).await?;
+    match &origin {
+        Origin::Sandbox { .. } => context.claim(&store, Endpoints::SANDBOX).await?,
+        Origin::GitHub { github, .. } => context.claim(&store, &github.options().endpoints.service()).await?,
+        Origin::Local(_) | Origin::Kept => {}
+    }
     let summary = build::build(&store, targets, &BuildOptions { origin, out }, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, |summary| text(context, summary))?;

@@ -43,8 +43,9 @@ pub(super) async fn run(context: &Context, args: &CrawlArgs) -> Result<Exit, Fai
         context.output.print(&price, price_text)?;
         return Ok(Exit::Done);
     }
-    let github = connect(context, args)?;
+    let github = connect(context, args.max_requests, args.max_hours)?;
     let store = Store::create(&context.db).await?;
+    context.claim(&store, &github.options().endpoints.service()).await?;
     let summary = crawl(&store, &github, &targets, &options, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, text)?;
@@ -57,7 +58,8 @@ pub(super) async fn run(context: &Context, args: &CrawlArgs) -> Result<Exit, Fai
 }
 
 /// The client that the environment, the configuration and the command line describe.
-fn connect(context: &Context, args: &CrawlArgs) -> Result<GitHub, Failure> {
+/// `max_requests` and `max_hours` bound it; where they are not given, the configuration's do.
+pub(super) fn connect(context: &Context, max_requests: Option<u64>, max_hours: Option<f64>) -> Result<GitHub, Failure> {
     let config = &context.config.github;
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let rest = variable("GITHUB_API_URL").or_else(|| config.api_url.clone());
@@ -82,8 +84,8 @@ fn connect(context: &Context, args: &CrawlArgs) -> Result<GitHub, Failure> {
         // An enterprise server limits nothing by default; where it does, its headers tell from the first answer on.
         allowance.requests = given.or(allowance.requests.filter(|_| github_com));
     }
-    options.max_requests = args.max_requests.or(context.config.crawl.max_requests);
-    if let Some(hours) = args.max_hours.or(context.config.crawl.max_hours) {
+    options.max_requests = max_requests.or(context.config.crawl.max_requests);
+    if let Some(hours) = max_hours.or(context.config.crawl.max_hours) {
         let time = Duration::try_from_secs_f64(hours * 3600.0)
             .map_err(|_| Failure::usage(format!("--max-hours {hours}: expected a number of hours")))?;
         options.deadline = Timestamp::now().checked_add(time).ok();

@@ -106,6 +106,19 @@ impl Context {
         asked.or(self.config.export.out.as_ref()).cloned().unwrap_or_else(|| PathBuf::from("exports"))
     }
 
+    /// Keep a corpus to one service: generated artifacts must never mix with real ones, nor those of two hosts.
+    async fn claim(&self, store: &Store, service: &str) -> Result<(), Failure> {
+        const KEY: &str = "service";
+        match store.setting(KEY).await? {
+            Some(held) if held == service => Ok(()),
+            Some(held) => Err(Failure::usage(format!(
+                "{} holds artifacts of {held}: name another corpus with --db for those of {service}",
+                self.db.display()
+            ))),
+            None => Ok(store.set_setting(KEY, service).await?),
+        }
+    }
+
     /// The corpus, which must be there.
     async fn open(&self) -> Result<Store, Failure> {
         Ok(Store::open(&self.db).await?)

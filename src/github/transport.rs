@@ -53,6 +53,14 @@ impl Endpoints {
         self.rest.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
+    /// What [`Self::service`] calls every server on this machine.
+    pub const SANDBOX: &str = "the sandbox";
+
+    /// Whose data these addresses serve: the host, or [`Self::SANDBOX`] for this machine, whose ports come and go.
+    pub fn service(&self) -> String {
+        if self.is_loopback() { Self::SANDBOX.to_owned() } else { self.host() }
+    }
+
     fn is_loopback(&self) -> bool {
         match self.rest.host_str() {
             Some("localhost") => true,

@@ -1,20 +1,42 @@
 //! The whole way, as a list of steps: each brings one part of the corpus up to date and does nothing where it already
 //! is, so that a build which was cut off goes on where it stopped.
 
+use super::crawl::{self, CrawlError, CrawlOptions};
 use super::export::{self, ExportError};
 use super::ingest::{self, IngestError, IngestOptions, IngestSummary};
+use crate::github::{Credentials, Endpoints, GitHub, Options, Policy, Token};
 use crate::monitor::Monitor;
 use crate::plan::Targets;
+use crate::sandbox::{self, Limits, SandboxError, SandboxOptions, Source};
 use crate::store::{Counts, Store, StoreError};
+use crate::taxonomy::Outcome;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How much faster than GitHub's the sandbox's clock runs: a window of code searches lasts a third of a second, so that
+/// the newcomer's build meets every limit and still ends soon.
+const SANDBOX_PACE: f64 = 1.0 / 180.0;
 
 /// Where the artifacts come from.
 #[derive(Debug, Clone)]
 pub enum Origin {
+    /// A crawl of GitHub.
+    GitHub {
+        /// The client.
+        github: GitHub,
+        /// What to crawl.
+        crawl: CrawlOptions,
+    },
+    /// A crawl of a generated corpus, served on this machine for as long as it takes.
+    Sandbox {
+        /// About how many artifacts it has.
+        artifacts: u32,
+        /// Its seed.
+        seed: u64,
+    },
     /// Git repositories and folders on this machine.
     Local(Vec<PathBuf>),
     /// What the corpus holds already: only the later steps.
@@ -66,6 +88,15 @@ pub enum BuildError {
     /// The corpus could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The crawl failed.
+    #[error(transparent)]
+    Crawl(#[from] CrawlError),
+    /// The sandbox could not be served.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// No client could be made.
+    #[error(transparent)]
+    GitHub(#[from] crate::github::Error),
     /// Taking in local repositories failed.
     #[error(transparent)]
     Ingest(#[from] IngestError),
@@ -82,8 +113,11 @@ pub async fn build(
     monitor: &dyn Monitor,
 ) -> Result<BuildSummary, BuildError> {
     let mut build = Build { store, steps: Vec::new(), shards: Vec::new(), partial: false, paused: false };
-    if let Origin::Local(paths) = &options.origin {
-        build.ingest(targets, paths, monitor).await?;
+    match &options.origin {
+        Origin::Local(paths) => build.ingest(targets, paths, monitor).await?,
+        Origin::GitHub { github, crawl } => build.crawl(github, &targets, crawl, monitor).await?,
+        Origin::Sandbox { artifacts, seed } => build.sandbox(&targets, *artifacts, *seed, monitor).await?,
+        Origin::Kept => {}
     }
     if !build.paused {
         build.export(&options.out, monitor).await?;
@@ -100,6 +134,38 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
+    async fn sandbox(
+        &mut self,
+        targets: &Targets,
+        artifacts: u32,
+        seed: u64,
+        monitor: &dyn Monitor,
+    ) -> Result<(), BuildError> {
+        let limits = Limits::default().scaled(SANDBOX_PACE);
+        let options = SandboxOptions { limits, seed, ..SandboxOptions::new(Source::Synthetic(artifacts)) };
+        let sandbox = sandbox::serve(options).await?;
+        let github = sandbox_client(&sandbox.url(), &sandbox.graphql_url())?;
+        let crawl = CrawlOptions { forks: true, ..CrawlOptions::default() };
+        let crawled = self.crawl(&github, targets, &crawl, monitor).await;
+        sandbox.shutdown().await?;
+        crawled
+    }
+
+    async fn crawl(
+        &mut self,
+        github: &GitHub,
+        targets: &Targets,
+        options: &CrawlOptions,
+        monitor: &dyn Monitor,
+    ) -> Result<(), BuildError> {
+        let begun = Instant::now();
+        let summary = crawl::crawl(self.store, github, targets, options, monitor).await?;
+        self.paused |= summary.outcome == Outcome::Paused;
+        self.partial |= summary.outcome == Outcome::Partial;
+        self.report("crawl", begun, &summary);
+        Ok(())
+    }
+
     async fn ingest(
         &mut self,
         targets: Arc<Targets>,
@@ -149,4 +215,25 @@ impl Build<'_> {
             paused: self.paused,
         })
     }
+}
+
+/// A client of the sandbox: the same one, with its waits at the sandbox's pace.
+fn sandbox_client(rest: &str, graphql: &str) -> Result<GitHub, crate::github::Error> {
+    let endpoints = Endpoints::new(rest, Some(graphql))?;
+    let mut options = Options::new(endpoints, Credentials::Token(Token::new("sandbox")));
+    let pace = |time: Duration| time.mul_f64(SANDBOX_PACE);
+    for allowance in [&mut options.limits.code_search, &mut options.limits.core, &mut options.limits.graphql] {
+        allowance.window = pace(allowance.window);
+    }
+    options.limits.rest_per_minute = None;
+    options.limits.graphql_per_minute = None;
+    let usual = Policy::default();
+    options.policy = Policy {
+        secondary_wait: pace(usual.secondary_wait),
+        secondary_wait_max: pace(usual.secondary_wait_max),
+        transient_wait: pace(usual.transient_wait),
+        transient_wait_max: pace(usual.transient_wait_max),
+        ..usual
+    };
+    GitHub::new(options)
 }
