@@ -227,8 +227,9 @@ pub async fn crawl(
     monitor: &dyn Monitor,
 ) -> Result<CrawlSummary, CrawlError> {
     let scope = scope(targets, options);
+    let wanted = scope.to_string();
     let run = match store.unfinished_run("crawl").await? {
-        Some((run, earlier)) if earlier == scope.to_string() => run,
+        Some((run, earlier)) if earlier == wanted => run,
         _ => store.begin_run("crawl", &scope, now()).await?,
     };
     let identity = github.identity();
