@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[cfg(feature = "app")]
+mod build;
+#[cfg(feature = "app")]
 mod cli;
 #[cfg(feature = "app")]
 mod crawl;
