@@ -83,3 +83,70 @@ fn a_build_without_credentials_says_what_else_there_is() {
         assert!(text(&out.stderr).contains(word), "{}", text(&out.stderr));
     }
 }
+
+/// The settings that the README names load, and what they say reaches the server.
+#[test]
+fn the_example_limits_and_faults_can_be_served() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sandbox");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_aac"))
+        .args(["sandbox", "serve", "--synthetic", "50", "--json", "--limits"])
+        .arg(fixtures.join("limits.toml"))
+        .arg("--faults")
+        .arg(fixtures.join("faults.toml"))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = lines_until(server.stderr.take().unwrap(), "Serving");
+    signal(&server, "-TERM");
+    let out = server.wait_with_output().unwrap();
+    assert!(said.is_some(), "{}", text(&out.stdout));
+    assert_eq!(out.status.code(), Some(0));
+    let served: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(served["api_url"].as_str().unwrap().starts_with("http://127.0.0.1:"));
+
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("limits.toml"), "[code_serch]\nlimit = 1\n").unwrap();
+    let wrong = aac(dir.path(), &["sandbox", "serve", "--limits", "limits.toml"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("limits.toml") && text(&wrong.stderr).contains("code_serch"));
+}
+
+#[test]
+fn an_interrupted_build_says_how_to_go_on_and_the_same_command_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["build", "--sandbox", "--artifacts", "400", "--out", "out", "--json"];
+    let mut running = Command::new(env!("CARGO_BIN_EXE_aac"))
+        .args(args)
+        .current_dir(dir.path())
+        .env_remove("AAC_DB")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let before = lines_until(running.stderr.take().unwrap(), "search");
+    signal(&running, "-INT");
+    let out = running.wait_with_output().unwrap();
+    assert!(before.is_some(), "the search began");
+    assert_eq!(out.status.code(), Some(5), "{}", text(&out.stdout));
+    let finished = built(dir.path(), &args);
+    let whole = tempfile::tempdir().unwrap();
+    let unbroken = built(whole.path(), &args);
+    for count in ["artifacts", "blobs", "repos"] {
+        assert_eq!(finished[count], unbroken[count], "{count}");
+    }
+}
+
+/// Reads until a line holds `word`, then keeps the pipe drained in a thread of its own, so that the writer never blocks.
+fn lines_until(stderr: impl std::io::Read + Send + 'static, word: &str) -> Option<String> {
+    use std::io::BufRead as _;
+    let mut lines = std::io::BufReader::new(stderr).lines();
+    let found = lines.by_ref().map_while(Result::ok).find(|line| line.contains(word));
+    std::thread::spawn(move || lines.for_each(drop));
+    found
+}
+
+fn signal(child: &std::process::Child, signal: &str) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
