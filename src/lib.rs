@@ -35,3 +35,4 @@ pub mod taxonomy;
 pub mod terminal;
 #[cfg(feature = "train")]
 pub mod train;
+pub mod triage;

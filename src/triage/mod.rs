@@ -1,0 +1,21 @@
+//! Knowledge triage: operators that shrink, split and search an agent's knowledge without losing a constraint.
+//!
+//! A text is read once into a [`Base`] of typed items; what is flagged as a constraint is *pinned*. [`compact`] fits a
+//! base into a budget or refuses; [`protect`] guards the output of any other compactor.
+
+mod base;
+mod canonical;
+mod compact;
+mod layout;
+mod render;
+mod shorten;
+mod tokens;
+mod topics;
+mod verify;
+
+pub use base::{Base, Item, ItemId, Judgement};
+pub use canonical::Canonical;
+pub use compact::{Change, Compaction, Outcome, Refusal, Verdict, compact};
+pub use tokens::{Budget, BudgetError, Tokenizer};
+pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};
+pub use verify::{Guard, Guarded, guards, missing, protect};
