@@ -5,8 +5,10 @@
 
 mod base;
 mod canonical;
+mod check;
 mod compact;
 mod layout;
+mod lint;
 mod render;
 mod shorten;
 mod tokens;
@@ -15,7 +17,9 @@ mod verify;
 
 pub use base::{Base, Item, ItemId, Judgement};
 pub use canonical::Canonical;
+pub use check::{Check, Lost, Weakened, check, key_token_share, not_kept, word_set};
 pub use compact::{Change, Compaction, Outcome, Refusal, Verdict, compact};
+pub use lint::{Finding, Lint, Rule, lint, sarif};
 pub use tokens::{Budget, BudgetError, Tokenizer};
 pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};
 pub use verify::{Guard, Guarded, guards, missing, protect};
