@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use super::tokens::Tokenizer;
 use super::topics::{Scope, Scopes, TopicId, TopicTree};
+use crate::classify::{Classifier, Decision, Policy};
 use crate::corpus::{ItemContext, Segmentation};
 use crate::segment::{flatten, segment};
 use crate::taxonomy::{ItemKind, KnowledgeType};
@@ -29,6 +30,12 @@ impl Judgement {
     pub fn certain(item_type: KnowledgeType) -> Self {
         let pinned = item_type == KnowledgeType::Constraint;
         Self { item_type, risk: if pinned { 1.0 } else { 0.0 }, pinned }
+    }
+}
+
+impl From<&Decision> for Judgement {
+    fn from(decision: &Decision) -> Self {
+        Self { item_type: decision.item_type, risk: decision.risk, pinned: decision.pinned }
     }
 }
 
@@ -144,6 +151,17 @@ impl Base {
             }));
         }
         Self::assemble(path, text, tokenizer, found, &judged, None)
+    }
+
+    /// Read `text` and let a classifier judge its items under `policy`, which should stand at the safe point.
+    pub fn classify(
+        path: &str,
+        text: &str,
+        tokenizer: Tokenizer,
+        classifier: &dyn Classifier,
+        policy: &Policy,
+    ) -> Self {
+        Self::read(path, text, tokenizer, |item| Judgement::from(&classifier.decide_unexplained(item, policy)))
     }
 
     /// Put a base together from judgements in item order. `known` gives ids by the start of an item's text.
