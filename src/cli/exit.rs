@@ -37,6 +37,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// It failed.
+    pub fn failed(why: impl ToString) -> Self {
+        Self { exit: Exit::Failed, message: why.to_string() }
+    }
+
     /// Wrong use of the command line or the configuration.
     pub fn usage(why: impl ToString) -> Self {
         Self { exit: Exit::Usage, message: why.to_string() }

@@ -1,10 +1,14 @@
 //! The front door: one file a subcommand, each a thin call into the library.
 
 mod build;
+mod check;
+mod compact;
 mod crawl;
 mod exit;
 mod export;
 mod ingest;
+mod knowledge;
+mod lint;
 mod output;
 mod sandbox;
 mod status;
@@ -79,6 +83,12 @@ enum Command {
     Ingest(ingest::IngestArgs),
     /// Write Parquet shards
     Export(export::ExportArgs),
+    /// Shrink a file to a budget without losing a constraint, or refuse
+    Compact(compact::CompactArgs),
+    /// Which constraints of a text survive in what a compactor made of it
+    Check(check::CheckArgs),
+    /// Rules that a summariser will lose, duplicates, contradictions and dead pointers of agent files
+    Lint(lint::LintArgs),
     /// A GitHub API on this machine, to try and test against
     Sandbox(sandbox::SandboxArgs),
 }
@@ -89,6 +99,7 @@ struct Context {
     db: PathBuf,
     terminal: Terminal,
     output: Output,
+    quiet: bool,
 }
 
 impl Context {
@@ -116,6 +127,13 @@ impl Context {
                 self.db.display()
             ))),
             None => Ok(store.set_setting(KEY, service).await?),
+        }
+    }
+
+    /// One line for people beside the output, unless they asked for quiet.
+    fn tell(&self, line: &str) {
+        if !self.quiet {
+            say(line);
         }
     }
 
@@ -161,6 +179,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         config,
         terminal: Terminal::new(Show::fitting(global.quiet)),
         output: Output { json: global.json },
+        quiet: global.quiet,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -168,6 +187,9 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         match command {
             Command::Build(args) => build::run(&context, args).await,
             Command::Crawl(args) => crawl::run(&context, &args).await,
+            Command::Compact(args) => compact::run(&context, &args).await,
+            Command::Check(args) => check::run(&context, &args).await,
+            Command::Lint(args) => lint::run(&context, &args).await,
             Command::Status(args) => status::run(&context, &args).await,
             Command::Ingest(args) => ingest::run(&context, &args).await,
             Command::Export(args) => export::run(&context, &args).await,

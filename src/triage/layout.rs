@@ -61,8 +61,7 @@ pub(super) fn lay_out(text: &str, items: &mut [Item]) {
     let mut topic = None;
     let mut head: Option<u32> = None;
     let mut end = 0;
-    for index in 0..items.len() {
-        let item = &items[index];
+    for (index, item) in items.iter_mut().enumerate() {
         let (span, kind) = (item.span.clone(), item.kind);
         if topic != Some(item.topic) {
             topic = Some(item.topic);
@@ -102,7 +101,7 @@ pub(super) fn lay_out(text: &str, items: &mut [Item]) {
             }
         }
         end = span.end;
-        items[index].layout = layout;
+        item.layout = layout;
     }
     // Whatever such an item hangs on must keep its own place too.
     let mut chain: Vec<usize> = (0..items.len()).filter(|index| items[*index].layout.fixed).collect();

@@ -154,23 +154,25 @@ fn asserts(text: &str) -> bool {
     })
 }
 
-macro_rules! pattern {
-    ($text:expr $(,)?) => {
-        LazyLock::new(|| {
-            #[expect(clippy::expect_used, reason = "the patterns are fixed, and a test uses each of them")]
-            Regex::new($text).expect("a valid pattern")
-        })
-    };
+#[expect(clippy::expect_used, reason = "the patterns are fixed, and a test uses each of them")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
 }
 
-static FORBIDDEN: LazyLock<Regex> = pattern!(
-    r"(?i)^(?P<what>.+?)\s+(?:is|are)\s+(?:strictly\s+)?(?:forbidden|prohibited|off[- ]limits|not (?:allowed|permitted))\b(?P<rest>.*)$",
-);
-static READ_ONLY: LazyLock<Regex> = pattern!(
-    r"(?i)^(?P<what>.+?)\s+(?P<be>is|are)\s+(?P<state>read-only|immutable|append-only|frozen|generated|auto-generated)\b(?P<rest>.*)$"
-);
-static REQUIRED: LazyLock<Regex> = pattern!(r"(?i)^(?P<what>.+?)\s+(?:is|are)\s+(?:required|mandatory)\b(?P<rest>.*)$");
-static REQUIRES: LazyLock<Regex> = pattern!(r"(?i)^(?P<what>.+?)\s+(?:requires?|needs?)\s+(?P<rest>.+)$");
+static FORBIDDEN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)^(?P<what>.+?)\s+(?:is|are)\s+(?:strictly\s+)?(?:forbidden|prohibited|off[- ]limits|not (?:allowed|permitted))\b(?P<rest>.*)$",
+    )
+});
+static READ_ONLY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)^(?P<what>.+?)\s+(?P<be>is|are)\s+(?P<state>read-only|immutable|append-only|frozen|generated|auto-generated)\b(?P<rest>.*)$",
+    )
+});
+static REQUIRED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^(?P<what>.+?)\s+(?:is|are)\s+(?:required|mandatory)\b(?P<rest>.*)$"));
+static REQUIRES: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^(?P<what>.+?)\s+(?:requires?|needs?)\s+(?P<rest>.+)$"));
 
 /// An order that says the same as `fact`, mostly in its own words.
 fn as_order(fact: &str) -> String {
@@ -220,9 +222,12 @@ fn duplicates(base: &Base, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Where a rule stands, whether it forbids, and what qualifies it.
+type Stance = (u32, bool, Vec<String>);
+
 fn contradictions(base: &Base, findings: &mut Vec<Finding>) {
     // Rules by what they are about, so that only rules about the same thing are compared.
-    let mut about: HashMap<Vec<String>, Vec<(u32, bool, Vec<String>)>> = HashMap::new();
+    let mut about: HashMap<Vec<String>, Vec<Stance>> = HashMap::new();
     for item in base.items().iter().filter(|item| item.kind != ItemKind::Code && item.kind != ItemKind::Row) {
         for sentence in super::check::sentences(base.text_of(item)) {
             let form = Canonical::of(sentence);
@@ -254,9 +259,10 @@ fn contradictions(base: &Base, findings: &mut Vec<Finding>) {
     }
 }
 
-static LINK: LazyLock<Regex> = pattern!(r"\]\(<?([^)\s>]+)>?(?:\s+[^)]*)?\)");
-static IMPORT: LazyLock<Regex> =
-    pattern!(r"(?m)(?:^|[\s(])@((?:\.{0,2}/|~/)?[\w.-]+(?:/[\w.-]+)*\.(?:mdc?|txt|json|ya?ml|toml))\b");
+static LINK: LazyLock<Regex> = LazyLock::new(|| pattern(r"\]\(<?([^)\s>]+)>?(?:\s+[^)]*)?\)"));
+static IMPORT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?m)(?:^|[\s(])@((?:\.{0,2}/|~/)?[\w.-]+(?:/[\w.-]+)*\.(?:mdc?|txt|json|ya?ml|toml))\b")
+});
 
 fn pointers(base: &Base, exists: impl Fn(&str) -> bool, findings: &mut Vec<Finding>) {
     let anchors: HashSet<String> = (0..base.topics().len() as u32)

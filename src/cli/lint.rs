@@ -1,0 +1,86 @@
+//! `aac lint`.
+
+use super::knowledge::{ReadArgs, read_base};
+use super::{Context, Exit, Failure};
+use crate::triage::{Lint, lint, sarif};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub(super) struct LintArgs {
+    /// Agent files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Form of the findings
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: Format,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Sarif,
+}
+
+#[derive(Debug, Serialize)]
+struct FileLint {
+    file: String,
+    #[serde(flatten)]
+    lint: Lint,
+}
+
+pub(super) async fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
+    let mut files = Vec::with_capacity(args.files.len());
+    for path in &args.files {
+        let base = read_base(path, &args.read)?;
+        let places = places(path);
+        let exists = |target: &str| places.iter().any(|place| place.join(target).exists());
+        files.push(FileLint { file: path.to_string_lossy().into_owned(), lint: lint(&base, exists) });
+    }
+    match args.format {
+        Format::Sarif => {
+            let log = sarif(files.iter().map(|file| (file.file.as_str(), &file.lint)));
+            context.output.raw(format!("{}\n", serde_json::to_string_pretty(&log)?).as_bytes())?;
+        }
+        Format::Json => super::Output { json: true }.print(&files, |_| String::new())?,
+        Format::Text => context.output.print(&files, |files| text(files))?,
+    }
+    let clean = files.iter().all(|file| file.lint.findings.is_empty());
+    Ok(if clean { Exit::Done } else { Exit::Findings })
+}
+
+/// Where a pointer may lead from: the folder of the file, and those above it up to the root of the repository.
+fn places(path: &Path) -> Vec<PathBuf> {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut places = Vec::new();
+    for folder in whole.ancestors().skip(1) {
+        places.push(folder.to_owned());
+        if folder.join(".git").exists() {
+            return places;
+        }
+    }
+    // In no repository: only beside the file.
+    places.truncate(1);
+    places
+}
+
+fn text(files: &[FileLint]) -> String {
+    let mut lines = Vec::new();
+    for FileLint { file, lint } in files {
+        for finding in &lint.findings {
+            lines.push(format!("{file}:{}: {}: {}", finding.line, finding.rule.as_str(), finding.message));
+            if let Some(proposal) = &finding.proposal {
+                lines.push(format!("    proposal: {proposal}"));
+            }
+        }
+        let mix: Vec<String> = lint.mix.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        lines.push(format!("{file}: {}; {} pinned", mix.join(", "), lint.pinned));
+    }
+    let findings: usize = files.iter().map(|file| file.lint.findings.len()).sum();
+    lines.push(format!("{findings} findings in {} files", files.len()));
+    lines.join("\n")
+}
