@@ -8,7 +8,7 @@ use crate::taxonomy::{Authority, OperatingPoint};
 use crate::triage::{Base, Budget, Tokenizer};
 use clap::Args;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How a file is read.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(super) fn read_base(path: &Path, args: &ReadArgs) -> Result<Base, Failure> {
 }
 
 /// The same for a file that is to be rewritten, which a settings file cannot be.
-pub(super) fn read_markdown(path: &PathBuf, args: &ReadArgs) -> Result<Base, Failure> {
+pub(super) fn read_markdown(path: &Path, args: &ReadArgs) -> Result<Base, Failure> {
     let base = read_base(path, args)?;
     if base.is_settings() {
         return Err(Failure::usage(format!(

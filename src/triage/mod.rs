@@ -4,6 +4,7 @@
 //! base into a budget or refuses; [`protect`] guards the output of any other compactor.
 
 mod base;
+mod baselines;
 mod canonical;
 mod check;
 mod compact;
@@ -12,6 +13,7 @@ mod index;
 mod kmeans;
 mod layout;
 mod lint;
+mod measure;
 mod render;
 mod retrieve;
 mod shorten;
@@ -20,6 +22,7 @@ mod topics;
 mod verify;
 
 pub use base::{Base, Item, ItemId, Judgement};
+pub use baselines::{Baseline, chunk_by_paragraph, chunk_by_tokens, chunk_by_topic};
 pub use canonical::Canonical;
 pub use check::{Check, Lost, Weakened, check, key_token_share, not_kept, word_set};
 pub use compact::{Change, Compaction, Outcome, Refusal, Verdict, compact};
@@ -27,6 +30,7 @@ pub use decompose::{Decomposition, Locality, Partition, SPLIT_ABOVE, TooNarrow, 
 pub use index::{Entry, Index, IndexError};
 pub use kmeans::{Leaf, WordVector, split};
 pub use lint::{Finding, Lint, Rule, lint, sarif};
+pub use measure::{KEY_TOKEN_SHARE, Preservation, Share, preservation};
 pub use retrieve::{Found, Pinning, Query, Retrieved, retrieve, retrieve_by};
 pub use tokens::{Budget, BudgetError, Tokenizer};
 pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};
