@@ -165,6 +165,8 @@ struct Needs {
     place: Vec<Option<usize>>,
     /// By topic: the constraints that bind in it, and those that bind where one of these stands, and so on.
     by_topic: Vec<Set>,
+    /// By topic: units of its heading.
+    headings: Vec<usize>,
 }
 
 impl Needs {
@@ -204,7 +206,8 @@ impl Needs {
                 closed
             })
             .collect();
-        Self { pinned, place, by_topic }
+        let headings = (0..topics).map(|topic| price_heading(base, TopicId(topic as u32))).collect();
+        Self { pinned, place, by_topic, headings }
     }
 }
 
@@ -253,7 +256,7 @@ impl Placed {
             .collect();
         headings.sort_unstable();
         headings.dedup();
-        let headings: usize = headings.into_iter().map(|topic| price_heading(base, topic)).sum();
+        let headings: usize = headings.into_iter().map(|topic| needs.headings[topic.0 as usize]).sum();
         (group.units + copied + headings, copied)
     }
 
