@@ -4,14 +4,17 @@ mod build;
 mod check;
 mod compact;
 mod crawl;
+mod decompose;
 mod exit;
 mod export;
 mod ingest;
 mod knowledge;
 mod lint;
 mod output;
+mod retrieve;
 mod sandbox;
 mod status;
+mod triage;
 
 pub use exit::{Exit, Failure};
 
@@ -85,6 +88,12 @@ enum Command {
     Export(export::ExportArgs),
     /// Shrink a file to a budget without losing a constraint, or refuse
     Compact(compact::CompactArgs),
+    /// Split a file into partitions that each hold every constraint that binds in them
+    Decompose(decompose::DecomposeArgs),
+    /// Find items of files: constraints in scope first, then what the query is about
+    Retrieve(retrieve::RetrieveArgs),
+    /// Compact a file; where that would lose a constraint, split it and load the part that is needed
+    Triage(triage::TriageArgs),
     /// Which constraints of a text survive in what a compactor made of it
     Check(check::CheckArgs),
     /// Rules that a summariser will lose, duplicates, contradictions and dead pointers of agent files
@@ -188,6 +197,9 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             Command::Build(args) => build::run(&context, args).await,
             Command::Crawl(args) => crawl::run(&context, &args).await,
             Command::Compact(args) => compact::run(&context, &args).await,
+            Command::Decompose(args) => decompose::run(&context, &args).await,
+            Command::Retrieve(args) => retrieve::run(&context, &args).await,
+            Command::Triage(args) => triage::run(&context, &args).await,
             Command::Check(args) => check::run(&context, &args).await,
             Command::Lint(args) => lint::run(&context, &args).await,
             Command::Status(args) => status::run(&context, &args).await,

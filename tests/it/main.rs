@@ -18,3 +18,5 @@ mod repos;
 mod sandbox;
 #[cfg(feature = "app")]
 mod store;
+#[cfg(feature = "app")]
+mod triage;

@@ -1,0 +1,100 @@
+//! The operators from the outside: what is printed, and the code that a script sees.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const RULES: &str = "\
+# Service
+
+The service answers requests of the shop, and it has done so since the year in which the shop was opened.
+
+## Rules
+
+- NEVER write to the production database without a reviewed migration.
+- You must not log passwords or tokens.
+
+## Notes
+
+- The shop was opened in 2014 by two people who had met at a conference on databases in Leipzig.
+- The colour of the logo is a kind of green that nobody has ever been able to name.
+";
+
+fn aac(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aac")).current_dir(dir).args(args).output().unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("AGENTS.md"), RULES).unwrap();
+    dir
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+}
+
+#[test]
+fn compact_prints_a_safe_text_or_refuses_with_code_4() {
+    let dir = folder();
+    let told = json(&aac(dir.path(), &["compact", "AGENTS.md", "--budget", "80%", "--json"]));
+    assert_eq!(told["status"], "safe");
+    let least = told["min_safe_budget"].as_u64().unwrap();
+    let printed = aac(dir.path(), &["compact", "AGENTS.md", "--budget", &least.to_string()]);
+    assert_eq!(printed.status.code(), Some(0));
+    let text = String::from_utf8(printed.stdout).unwrap();
+    assert!(text.contains("- NEVER write to the production database without a reviewed migration.\n"), "{text}");
+    let refused = aac(dir.path(), &["compact", "AGENTS.md", "--budget", "10", "--json"]);
+    assert_eq!(refused.status.code(), Some(4));
+    let told = json(&refused);
+    assert_eq!((told["status"].as_str(), told["output"].as_str()), (Some("unsafe"), None));
+    assert!(told["lost"].as_array().is_some_and(|lost| !lost.is_empty()));
+    let nearly = aac(dir.path(), &["compact", "AGENTS.md", "--budget", "20", "--best-effort"]);
+    assert_eq!(nearly.status.code(), Some(4));
+    assert!(!nearly.stdout.is_empty());
+    assert_eq!(aac(dir.path(), &["compact", "AGENTS.md", "--budget", "lots"]).status.code(), Some(2));
+    assert_eq!(aac(dir.path(), &["compact", "gone.md", "--budget", "9"]).status.code(), Some(1));
+}
+
+#[test]
+fn check_and_lint_end_with_code_6_when_they_find_something() {
+    let dir = folder();
+    let path = dir.path();
+    assert_eq!(aac(path, &["check", "AGENTS.md", "AGENTS.md"]).status.code(), Some(0));
+    std::fs::write(path.join("after.md"), "Never write to the production database. Do not log passwords or tokens.")
+        .unwrap();
+    let found = aac(path, &["check", "AGENTS.md", "after.md", "--json"]);
+    assert_eq!(found.status.code(), Some(6));
+    let weakened = &json(&found)["weakened"];
+    assert!(weakened.to_string().contains("migration"), "{weakened}");
+    std::fs::write(path.join("bad.md"), "# A\n\nSee [the rules](gone.md) and [the others](AGENTS.md).\n").unwrap();
+    let found = aac(path, &["lint", "bad.md", "--format", "sarif"]);
+    assert_eq!(found.status.code(), Some(6));
+    let results = json(&found)["runs"][0]["results"].clone();
+    assert_eq!(results.as_array().map(Vec::len), Some(1), "{results}");
+    assert_eq!(results[0]["ruleId"], "dead-pointer");
+}
+
+#[test]
+fn decompose_retrieve_and_triage_keep_constraints_with_their_parts() {
+    let dir = folder();
+    let path = dir.path();
+    let split = json(&aac(path, &["decompose", "AGENTS.md", "--budget", "75%", "--out", "parts", "--json"]));
+    assert_eq!(split["violations"], 0);
+    for part in split["partitions"].as_array().unwrap() {
+        let text = std::fs::read_to_string(path.join(part["file"].as_str().unwrap())).unwrap();
+        assert!(text.contains("NEVER write to the production database"), "{text}");
+    }
+    let args =
+        ["retrieve", "AGENTS.md", "--query", "which colour has the logo", "-k", "4", "--index", "i.jsonl", "--json"];
+    let found = json(&aac(path, &args));
+    assert_eq!(found["results"][0]["pinned"], true);
+    assert!(found["results"].to_string().contains("colour of the logo"));
+    let again = json(&aac(
+        path,
+        &["retrieve", "--query", "which colour has the logo", "-k", "4", "--index", "i.jsonl", "--json"],
+    ));
+    assert_eq!(again, found);
+    let cycle = aac(path, &["triage", "AGENTS.md", "--budget", "90%"]);
+    assert_eq!(cycle.status.code(), Some(0));
+    assert!(String::from_utf8(cycle.stdout).unwrap().contains("You must not log passwords"));
+}
