@@ -180,8 +180,20 @@ pub(super) fn has_force(text: &str) -> bool {
 /// Whether `text` tells somebody what to do or not to do, rather than how things are.
 pub(super) fn is_imperative(text: &str) -> bool {
     let has = |list: &[&str]| words(text).any(|word| list.contains(&word.as_str()));
-    has(&["never", "don't", "must", "mustn't", "always", "avoid", "ensure", "shall", "should", "shouldn't"])
-        || text.to_lowercase().contains("do not ")
+    has(&[
+        "never",
+        "don't",
+        "must",
+        "mustn't",
+        "always",
+        "avoid",
+        "ensure",
+        "shall",
+        "should",
+        "shouldn't",
+        "only",
+        "cannot",
+    ]) || text.to_lowercase().contains("do not ")
 }
 
 #[cfg(test)]

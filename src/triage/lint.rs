@@ -161,18 +161,18 @@ fn pattern(text: &str) -> Regex {
 
 static FORBIDDEN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)^(?P<what>.+?)\s+(?:is|are)\s+(?:strictly\s+)?(?:forbidden|prohibited|off[- ]limits|not (?:allowed|permitted))\b(?P<rest>.*)$",
+        r"(?i)^(?P<what>\S+(?: \S+){0,7}?) (?:is|are)\s+(?:strictly\s+)?(?:forbidden|prohibited|off[- ]limits|not (?:allowed|permitted))\b(?P<rest>.*)$",
     )
 });
 static READ_ONLY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)^(?P<what>.+?)\s+(?P<be>is|are)\s+(?P<state>read-only|immutable|append-only|frozen|generated|auto-generated)\b(?P<rest>.*)$",
+        r"(?i)^(?P<what>\S+(?: \S+){0,7}?) (?P<be>is|are)\s+(?P<state>read-only|immutable|append-only|frozen|generated|auto-generated)\b(?P<rest>.*)$",
     )
 });
 static REQUIRED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i)^(?P<what>.+?)\s+(?:is|are)\s+(?:required|mandatory)\b(?P<rest>.*)$"));
+    LazyLock::new(|| pattern(r"(?i)^(?P<what>\S+(?: \S+){0,7}?) (?:is|are)\s+(?:required|mandatory)\b(?P<rest>.*)$"));
 static REQUIRES: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i)^(?P<what>.+?)\s+(?:requires?|needs?)\s+(?P<rest>.+)$"));
+    LazyLock::new(|| pattern(r"(?i)^(?P<what>\S+(?: \S+){0,5}?) requires? (?P<rest>.+)$"));
 
 /// An order that says the same as `fact`, mostly in its own words.
 fn as_order(fact: &str) -> String {

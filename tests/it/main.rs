@@ -12,6 +12,7 @@ mod github;
 #[cfg(feature = "app")]
 mod ingest;
 mod layers;
+mod policies;
 #[cfg(feature = "app")]
 mod repos;
 #[cfg(feature = "app")]
