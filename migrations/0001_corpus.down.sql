@@ -3,7 +3,6 @@ DROP TABLE gold_item;
 DROP TABLE sample;
 DROP TABLE prediction;
 DROP TABLE tag;
-DROP TABLE line_frequency;
 DROP TABLE duplicate;
 DROP TABLE statistics;
 DROP TABLE signature;

@@ -184,14 +184,18 @@ CREATE TABLE setting (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- `path` is the one that decided how the text was read: of the paths that hold the blob, present ones before past ones,
+-- files before links, then the first. Empty when only links hold it; those have no items.
 CREATE TABLE segmentation (
     blob_id INTEGER PRIMARY KEY REFERENCES blob (id) ON DELETE CASCADE,
     version INTEGER NOT NULL,
+    path TEXT NOT NULL,
     items INTEGER NOT NULL,
     packed BLOB NOT NULL,
     run_id INTEGER NOT NULL REFERENCES run (id)
 ) STRICT;
 
+-- `spans` is a JSON list of [first byte, one past the last, kind, rule] over the text.
 CREATE TABLE redaction (
     blob_id INTEGER PRIMARY KEY REFERENCES blob (id) ON DELETE CASCADE,
     version INTEGER NOT NULL,
@@ -199,22 +203,29 @@ CREATE TABLE redaction (
     run_id INTEGER NOT NULL REFERENCES run (id)
 ) STRICT;
 
+-- `packed` is empty for a blob that is no text.
 CREATE TABLE signature (
     blob_id INTEGER PRIMARY KEY REFERENCES blob (id) ON DELETE CASCADE,
     version INTEGER NOT NULL,
     packed BLOB NOT NULL
 ) STRICT;
 
--- The corpus statistics that clusters and tags were made with; `digest` is of their content, so that equal corpora have
--- equal statistics whatever the order of runs.
+-- The corpus statistics that clusters and tags were made with. `input` is a fingerprint of what they were counted from,
+-- `digest` is of their content, so that equal corpora have equal statistics whatever the order of runs; `lines` are the
+-- line frequencies, kept for the current ones only.
 CREATE TABLE statistics (
     id INTEGER PRIMARY KEY,
     version INTEGER NOT NULL,
-    digest BLOB NOT NULL,
+    input BLOB NOT NULL,
+    digest BLOB NOT NULL UNIQUE,
     artifacts INTEGER NOT NULL,
+    lines BLOB,
+    current INTEGER NOT NULL DEFAULT 1 CHECK (current IN (0, 1)),
     run_id INTEGER NOT NULL REFERENCES run (id)
 ) STRICT;
+CREATE UNIQUE INDEX statistics_current ON statistics (current) WHERE current = 1;
 
+-- `owners` counts the owners of the whole cluster, forks left out.
 CREATE TABLE duplicate (
     blob_id INTEGER PRIMARY KEY REFERENCES blob (id) ON DELETE CASCADE,
     canonical_id INTEGER NOT NULL REFERENCES blob (id) ON DELETE CASCADE,
@@ -224,12 +235,7 @@ CREATE TABLE duplicate (
 ) STRICT;
 CREATE INDEX duplicate_canonical ON duplicate (canonical_id);
 
--- Only lines of two or more owners; a line that is not here has one.
-CREATE TABLE line_frequency (
-    line INTEGER PRIMARY KEY,
-    owners INTEGER NOT NULL
-) STRICT;
-
+-- `input` is a fingerprint of everything else that a tag was decided by: blob, path, repository, history.
 CREATE TABLE tag (
     artifact_id INTEGER NOT NULL REFERENCES artifact (id) ON DELETE CASCADE,
     dimension TEXT NOT NULL,
@@ -239,6 +245,7 @@ CREATE TABLE tag (
     confidence REAL NOT NULL,
     version INTEGER NOT NULL,
     statistics_id INTEGER REFERENCES statistics (id),
+    input INTEGER NOT NULL,
     run_id INTEGER NOT NULL REFERENCES run (id),
     PRIMARY KEY (artifact_id, dimension)
 ) STRICT, WITHOUT ROWID;

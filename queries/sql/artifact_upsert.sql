@@ -2,7 +2,8 @@
     platform = excluded.platform,
     target = excluded.target,
     mode = excluded.mode,
-    resolves_to = excluded.resolves_to,
+    -- Where a text points to is a judgement, and not undone by seeing the text again.
+    resolves_to = CASE excluded.mode WHEN 'symlink' THEN excluded.resolves_to ELSE artifact.resolves_to END,
     presence = 'present',
     presence_run = excluded.last_run,
     last_run = excluded.last_run

@@ -5,15 +5,20 @@ mod check;
 mod compact;
 mod crawl;
 mod decompose;
+mod dedup;
+mod evaluate;
 mod exit;
 mod export;
 mod ingest;
 mod knowledge;
 mod lint;
+mod optout;
 mod output;
 mod retrieve;
 mod sandbox;
+mod segment;
 mod status;
+mod tag;
 mod triage;
 
 pub use exit::{Exit, Failure};
@@ -100,6 +105,17 @@ enum Command {
     Lint(lint::LintArgs),
     /// A GitHub API on this machine, to try and test against
     Sandbox(sandbox::SandboxArgs),
+    /// Find the items of texts, and what in them must not be passed on
+    Segment(segment::SegmentArgs),
+    /// Find which texts say the same thing, under how many owners
+    Dedup(dedup::DedupArgs),
+    /// Say what each artifact is, and under which licence its repository stands
+    Tag(tag::TagArgs),
+    /// Remove an owner or a repository and never collect it again
+    #[command(name = "optout")]
+    OptOut(optout::OptOutArgs),
+    /// Measure judgements against labels
+    Evaluate(evaluate::EvaluateArgs),
 }
 
 /// What every command is handed.
@@ -206,6 +222,11 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             Command::Ingest(args) => ingest::run(&context, &args).await,
             Command::Export(args) => export::run(&context, &args).await,
             Command::Sandbox(args) => sandbox::run(&context, &args).await,
+            Command::Segment(args) => segment::run(&context, &args).await,
+            Command::Dedup(args) => dedup::run(&context, &args).await,
+            Command::Tag(args) => tag::run(&context, &args).await,
+            Command::OptOut(args) => optout::run(&context, &args).await,
+            Command::Evaluate(args) => evaluate::run(&context, &args).await,
         }
     })
 }

@@ -56,6 +56,16 @@ impl LineFrequencies {
         Sha256::of(&self.to_bytes())
     }
 
+    /// Identity of the shared lines alone: an owner who shares no line does not change it.
+    pub fn shared_id(&self) -> Sha256 {
+        let bytes: Vec<u8> = self
+            .shared
+            .iter()
+            .flat_map(|&(hash, owners)| hash.to_le_bytes().into_iter().chain(owners.to_le_bytes()))
+            .collect();
+        Sha256::of(&bytes)
+    }
+
     /// The stored form, little endian: version, owners, then 12 bytes a line in the order of hashes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(6 + 12 * self.shared.len());
@@ -121,6 +131,11 @@ impl FrequencyBuilder {
         for text in texts {
             hashes.extend(normalised_lines(text.as_ref()).map(|line| line_hash(&line)));
         }
+        self.owner_lines(hashes);
+    }
+
+    /// [`Self::owner`] for one whose lines were hashed before ([`line_hash`]), in any order and with repetitions.
+    pub fn owner_lines(&mut self, mut hashes: Vec<u64>) {
         hashes.sort_unstable();
         hashes.dedup();
         self.owners += 1;

@@ -1,6 +1,7 @@
 //! The whole way, as a list of steps: each brings one part of the corpus up to date and does nothing where it already
 //! is, so that a build which was cut off goes on where it stopped.
 
+use super::JudgeError;
 use super::crawl::{self, CrawlError, CrawlOptions};
 use super::export::{self, ExportError};
 use super::ingest::{self, IngestError, IngestOptions, IngestSummary};
@@ -100,6 +101,9 @@ pub enum BuildError {
     /// Taking in local repositories failed.
     #[error(transparent)]
     Ingest(#[from] IngestError),
+    /// A judgement could not be made.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
     /// The export failed.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -119,6 +123,7 @@ pub async fn build(
         Origin::Sandbox { artifacts, seed } => build.sandbox(&targets, *artifacts, *seed, monitor).await?,
         Origin::Kept => {}
     }
+    build.judge(monitor).await?;
     if !build.paused {
         build.export(&options.out, monitor).await?;
     }
@@ -177,6 +182,29 @@ impl Build<'_> {
         let summary: IngestSummary = ingest::ingest(self.store, targets, &options, monitor).await?;
         self.paused |= summary.paused;
         self.report("ingest", begun, &summary);
+        Ok(())
+    }
+
+    /// In this order: tags rest on clusters and line frequencies.
+    async fn judge(&mut self, monitor: &dyn Monitor) -> Result<(), BuildError> {
+        if !self.paused {
+            let begun = Instant::now();
+            let summary = super::segment::segment(self.store, monitor).await?;
+            self.paused |= summary.paused;
+            self.report("segment", begun, &summary);
+        }
+        if !self.paused {
+            let begun = Instant::now();
+            let summary = super::dedup::dedup(self.store, monitor).await?;
+            self.paused |= summary.paused;
+            self.report("dedup", begun, &summary);
+        }
+        if !self.paused {
+            let begun = Instant::now();
+            let summary = super::tag::tag(self.store, monitor).await?;
+            self.paused |= summary.paused;
+            self.report("tag", begun, &summary);
+        }
         Ok(())
     }
 

@@ -2,5 +2,14 @@
 
 pub mod build;
 pub mod crawl;
+pub mod dedup;
+pub mod evaluate;
 pub mod export;
 pub mod ingest;
+mod judging;
+pub mod license;
+pub mod optout;
+pub mod segment;
+pub mod tag;
+
+pub use judging::JudgeError;

@@ -11,6 +11,9 @@ use crate::taxonomy::LicenseTier;
 use spdx::expression::{ExprNode, Operator};
 use spdx::{Expression, LicenseItem, ParseMode};
 
+/// Version of the rules: a stored verdict of another one is stale.
+pub const VERSION: u32 = 1;
+
 /// What a verdict rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {

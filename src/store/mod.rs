@@ -7,15 +7,23 @@ mod artifacts;
 mod blobs;
 mod crawl;
 mod listing;
+mod optouts;
 mod repos;
 mod runs;
+mod segmentations;
+mod statistics;
+mod tags;
 
 pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, DictionaryGain, NewBlob};
 pub use crawl::{HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory};
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
+pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use repos::{RepoFacts, RepoId, RepoRow};
 pub use runs::{FailureRow, RunId, RunRow};
+pub use segmentations::{ReadingRow, ReadingVersions, StaleBlob};
+pub use statistics::{ClusterCounts, DuplicateRow, Holding, NewStatistics, StatisticsRow};
+pub use tags::{LicenseRow, LicenseSubject, NewTag, TagListing, TagSubject, TaggedArtifact};
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};

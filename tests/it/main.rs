@@ -11,6 +11,8 @@ mod crawl;
 mod github;
 #[cfg(feature = "app")]
 mod ingest;
+#[cfg(feature = "app")]
+mod judgements;
 mod layers;
 mod policies;
 #[cfg(feature = "app")]

@@ -1,0 +1,74 @@
+//! `aac evaluate`.
+
+use super::output::{count, table};
+use super::{Context, Exit, Failure};
+use crate::job::evaluate::{TagEvaluation, evaluate_tags, read_labels, shipped_labels};
+use crate::tag::score::Scores;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(super) struct EvaluateArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Tags against labels of artifacts
+    Tags {
+        /// Labels, one JSON object a line [default: those that come with aac]
+        #[arg(long, value_name = "FILE")]
+        gold: Option<PathBuf>,
+    },
+}
+
+pub(super) async fn run(context: &Context, args: &EvaluateArgs) -> Result<Exit, Failure> {
+    let What::Tags { gold } = &args.what;
+    let labels = match gold {
+        Some(file) => read_labels(file)?,
+        None => shipped_labels()?,
+    };
+    let store = context.open().await?;
+    let found = evaluate_tags(&store, &labels).await?;
+    store.close().await;
+    context.output.print(&found, text)?;
+    Ok(Exit::Done)
+}
+
+fn text(found: &TagEvaluation) -> String {
+    let number = |n: usize| count(n as i64);
+    let mut out = format!(
+        "{} labelled artifacts: {} compared, {} not in the corpus, {} hold another text now, {} not tagged yet\n",
+        number(found.labelled),
+        number(found.compared),
+        number(found.missing),
+        number(found.changed),
+        number(found.untagged)
+    );
+    for (dimension, scores) in &found.dimensions {
+        out += &format!("\n{}", section(dimension, scores));
+    }
+    out
+}
+
+fn section(dimension: &str, scores: &Scores) -> String {
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let rows: Vec<Vec<String>> = scores
+        .values
+        .iter()
+        .map(|v| vec![v.value.clone(), v.support.to_string(), percent(v.precision), percent(v.recall), percent(v.f1)])
+        .collect();
+    let mut out = table(&[dimension, "labels", "precision", "recall", "F1"], &rows);
+    out += &format!(
+        "{} artifacts, accuracy {} %, macro-F1 {} % over values with at least {} labels\n",
+        count(scores.n as i64),
+        percent(scores.accuracy),
+        percent(scores.macro_f1),
+        scores.min_support
+    );
+    for ((label, tag), n) in scores.confusion.iter().filter(|((label, tag), _)| label != tag) {
+        out += &format!("  {label} taken for {tag}: {n}\n");
+    }
+    out
+}
