@@ -1,7 +1,7 @@
 //! The planner's belief about where the files are: a shape of sizes, masses that probes reported, and how far
 //! predictions were off.
 
-use super::{Histogram, REACHABLE};
+use super::{Histogram, MAX_PAGES, PER_PAGE, REACHABLE};
 
 /// Sizes from here on are not told apart: far beyond what search indexes (384 kB; 5 MB on GHES).
 pub(super) const MAX_SIZE: u64 = 1 << 32;
@@ -10,7 +10,7 @@ pub(super) const MAX_SIZE: u64 = 1 << 32;
 const STUBS: [(u64, f64); 3] = [(9, 0.0105), (10, 0.003), (11, 0.04)];
 /// Components of the shape of other files: weight, median in bytes, standard deviation of the logarithm. The second
 /// one is broad so that no size is ever ruled out.
-const BODY: [(f64, f64, f64); 2] = [(0.75, 1_200.0, 1.2), (0.25, 2_000.0, 2.2)];
+const BODY: [(f64, f64, f64); 2] = [(0.9, 1_200.0, 1.2), (0.1, 2_000.0, 2.2)];
 /// Share of the general shape in one that is warmed by an earlier run: files of new sizes do appear.
 const SMOOTHING: f64 = 0.02;
 
@@ -84,12 +84,29 @@ pub(super) struct Gap {
     pub(super) lo: u64,
     /// Last size; nothing for no upper end.
     pub(super) hi: Option<u64>,
-    /// `(end, hits in lo..=end)` by rising end; the last one ends the gap.
-    knots: Vec<(Option<u64>, f64)>,
+    /// Totals of ranges that begin at `lo`, by rising end; the last one ends the gap.
+    knots: Vec<Knot>,
     /// The next window must end before this: a window that began here and ended there was too large.
     below: Option<u64>,
     /// How many windows in a row that began at `lo` were too large.
     shrinks: u32,
+}
+
+/// What was counted up to some size.
+#[derive(Debug, Clone, Copy)]
+struct Knot {
+    end: Option<u64>,
+    /// Hits from the beginning of the gap up to `end`.
+    hits: f64,
+    /// The total from which `hits` remain.
+    counted: f64,
+}
+
+impl Knot {
+    /// Whether so little remains of the total that its error may be all of it.
+    fn is_noise(&self) -> bool {
+        self.hits < UNKNOWN_REST * self.counted
+    }
 }
 
 /// Orders upper ends, no end last.
@@ -100,25 +117,25 @@ fn end_key(end: Option<u64>) -> u64 {
 impl Gap {
     /// A gap that holds about `mass` hits.
     pub(super) fn new(lo: u64, hi: Option<u64>, mass: f64) -> Self {
-        Self { lo, hi, knots: vec![(hi, mass)], below: None, shrinks: 0 }
+        Self { lo, hi, knots: vec![Knot { end: hi, hits: mass, counted: mass }], below: None, shrinks: 0 }
     }
 
     /// `lo..=end` was found to hold `total` hits, too many for one window.
     pub(super) fn too_large(&mut self, end: Option<u64>, total: f64) {
-        let at = self.knots.partition_point(|(knot, _)| end_key(*knot) < end_key(end));
-        if self.knots.get(at).is_some_and(|(knot, _)| *knot == end) {
-            self.knots[at].1 = total;
-        } else {
-            self.knots.insert(at, (end, total));
+        let at = self.knots.partition_point(|knot| end_key(knot.end) < end_key(end));
+        let fresh = Knot { end, hits: total, counted: total };
+        match self.knots.get_mut(at) {
+            Some(knot) if knot.end == end => *knot = fresh,
+            _ => self.knots.insert(at, fresh),
         }
         // A narrower range is the fresher and the less noisy count: wider ones bend to it.
         let mut least = total;
-        for (_, mass) in &mut self.knots[at..] {
-            *mass = mass.max(least);
-            least = *mass;
+        for knot in &mut self.knots[at..] {
+            knot.hits = knot.hits.max(least);
+            least = knot.hits;
         }
-        for (_, mass) in &mut self.knots[..at] {
-            *mass = mass.min(total);
+        for knot in &mut self.knots[..at] {
+            knot.hits = knot.hits.min(total);
         }
         // Interpolation within a known mass is good; where it failed once, a spike is in the way: halving finds it.
         self.narrow(end, if self.shrinks == 0 { 0.9 } else { 0.5 });
@@ -137,10 +154,10 @@ impl Gap {
         if self.hi.is_some_and(|hi| hi <= last) {
             return true;
         }
-        self.knots.retain(|(knot, _)| end_key(*knot) > last);
-        for (_, mass) in &mut self.knots {
-            *mass = (*mass - total).max(0.0);
+        for knot in &mut self.knots {
+            knot.hits = (knot.hits - total).max(0.0);
         }
+        self.knots.retain(|knot| knot.end == self.hi || (end_key(knot.end) > last && !knot.is_noise()));
         self.lo = last + 1;
         self.below = None;
         self.shrinks = 0;
@@ -148,83 +165,175 @@ impl Gap {
     }
 }
 
+/// What is expected of a window.
+struct Guess {
+    hits: f64,
+    variance: f64,
+    /// The part of `hits` for which only the density speaks, rather than a total.
+    open: f64,
+}
+
+/// Large totals are a few per cent off (notes of several crawlers: up to 6 for sums, 2 is typical for one).
+const TOTAL_ERROR: f64 = 0.02;
+/// A rest below this share of the total it remains from is not known at all: two standard errors of that total.
+const UNKNOWN_REST: f64 = 2.0 * TOTAL_ERROR;
+/// What a hit costs in the long run, in requests: half of each window's last page is empty, and windows hold about 900.
+const PRICE: f64 = 1.055 / PER_PAGE as f64;
+
+impl Guess {
+    /// What the window is expected to cost beyond the usual price of the hits it brings, in requests: the empty part of
+    /// its last page, and a wasted request when it turns out too large. Counts are taken as normally distributed.
+    fn loss(&self) -> f64 {
+        let cap = REACHABLE as f64;
+        let deviation = self.variance.sqrt().max(0.5);
+        let above = |count: f64| erfc((count + 0.5 - self.hits) / (deviation * std::f64::consts::SQRT_2)) / 2.0;
+        let over = above(cap);
+        let further: f64 = (1..u64::from(MAX_PAGES)).map(|page| above((page * PER_PAGE) as f64) - over).sum();
+        // The mean of what stays within the cap.
+        let z = (cap - self.hits) / deviation;
+        let bell = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        let brought = self.hits * (1.0 - over) - deviation * bell;
+        1.0 + further - PRICE * brought
+    }
+}
+
 /// Predicts hits of size ranges and learns from each answer.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     shape: Shape,
-    /// Observed ÷ predicted where only the shape and the mass of the whole rest speak.
-    scale: f64,
-    /// Mean square of ln(observed ÷ predicted).
-    error: f64,
+    /// Hits per unit of the shape's mass where the sweep stands.
+    density: f64,
+    /// Variance of the hits of a window ÷ their expectation: 1 where files fall into sizes independently and the
+    /// density is known, more where it is not, less where an earlier run saw most of the files.
+    spread: f64,
 }
 
-/// Weight of the newest answer in [`Model::error`].
-const ERROR_WEIGHT: f64 = 0.25;
-/// How much of a misprediction is believed to go on into the next window.
-const SCALE_WEIGHT: f64 = 0.5;
-/// How many standard errors a window stays below the cap.
-const CAUTION: f64 = 2.0;
+/// [`Model::spread`] at the start: a cold shape is some ten per cent off.
+const COLD_SPREAD: f64 = 6.0;
+/// The same for a shape that an earlier run measured.
+const WARM_SPREAD: f64 = 2.0;
+/// Weight of the newest answer in [`Model::spread`]: an average over about ten windows.
+const SPREAD_WEIGHT: f64 = 0.1;
+/// Most that one answer says about the spread: three deviations. What is further off is a pile of copies, which says
+/// nothing about the windows after it.
+const MAX_SPREAD: f64 = 9.0;
+/// How much of a misprediction is believed to go on into the next window: it is half noise.
+const DENSITY_WEIGHT: f64 = 0.4;
+/// Hits from which on an answer speaks about the density of its neighbours. Fewer lie in a corner of the shape.
+const TELLING: f64 = 200.0;
+/// A window that overflows by less may just hold a pile of copies.
+const SLIGHT_OVERFLOW: f64 = 1.5 * REACHABLE as f64;
+/// Hits from which on a counted range is wide: the density near its beginning decides how far a window reaches. In a
+/// narrower one, its total does.
+const WIDE: f64 = 3.0 * REACHABLE as f64;
+/// Expected hits of windows that are considered: from half the cap to the cap, in steps that resolve a page.
+const AIMS: std::ops::RangeInclusive<u64> = REACHABLE / 20..=REACHABLE / 10;
 
 impl Model {
-    pub(super) fn new(shape: Shape) -> Self {
-        let error: f64 = match shape {
-            Shape::Cold => 0.12,
-            Shape::Warm(_) => 0.04,
+    /// A model of `total` hits, as far as known.
+    pub(super) fn new(shape: Shape, total: f64) -> Self {
+        let spread = match shape {
+            Shape::Cold => COLD_SPREAD,
+            Shape::Warm(_) => WARM_SPREAD,
         };
-        Self { shape, scale: 1.0, error: error * error }
+        Self { shape, density: total, spread }
     }
 
-    /// Expected hits of `gap.lo..=hi`, and which part of them only the open end of the gap speaks for.
-    fn predict(&self, gap: &Gap, hi: Option<u64>) -> (f64, f64) {
+    /// What is expected of `gap.lo..=hi`.
+    fn predict(&self, gap: &Gap, hi: Option<u64>) -> Guess {
         let mut from = gap.lo;
         let mut below = 0.0;
-        for (knot, mass) in &gap.knots {
-            let inside = (mass - below).max(0.0);
-            let scale = if knot.is_none() { self.scale } else { 1.0 };
-            if end_key(*knot) <= end_key(hi) {
-                if end_key(*knot) == end_key(hi) {
-                    return (below + inside * scale, if knot.is_none() { inside * scale } else { 0.0 });
-                }
-                below = *mass;
-                from = knot.map_or(from, |knot| knot + 1);
+        let counted = |hits: f64| (TOTAL_ERROR * hits).powi(2);
+        for knot in &gap.knots {
+            let inside = (knot.hits - below).max(0.0);
+            let wide = knot.end.is_none() || inside > WIDE;
+            if knot.end == hi {
+                let hits = below + inside;
+                return Guess { hits, variance: counted(hits), open: if wide { inside } else { 0.0 } };
+            }
+            if end_key(knot.end) < end_key(hi) {
+                below = knot.hits;
+                from = knot.end.map_or(from, |end| end + 1);
                 continue;
             }
-            let whole = self.shape.mass(from, *knot);
+            let whole = self.shape.mass(from, knot.end);
             let share = if whole > 0.0 { self.shape.mass(from, hi) / whole } else { 1.0 };
-            let part = inside * share * scale;
-            return (below + part, if knot.is_none() { part } else { 0.0 });
+            if !wide {
+                let part = inside * share;
+                let variance = counted(below + part) + self.spread * part * (1.0 - share);
+                return Guess { hits: below + part, variance, open: 0.0 };
+            }
+            // Near its beginning, files lie as densely as just before it; all of it together holds `inside`.
+            let near = self.density * whole * share;
+            let far = inside * (1.0 - share);
+            let part = if near > 0.0 { inside * near / (near + far) } else { 0.0 };
+            return Guess { hits: below + part, variance: counted(below) + self.spread * part, open: part };
         }
-        (below, 0.0)
+        Guess { hits: below, variance: counted(below), open: 0.0 }
     }
 
-    /// The last size of the next window of `gap`.
+    /// The last size of the next window of `gap`: the one that is expected to lose least.
     pub(super) fn choose(&self, gap: &Gap) -> Option<u64> {
         let cap = REACHABLE as f64;
-        let mut aim = (cap * (-CAUTION * self.error.sqrt()).exp()).clamp(0.6 * cap, 0.97 * cap);
-        let rest = self.predict(gap, gap.hi).0;
         // Nothing is cut where sizes are not told apart: a rest that is believed to lie there is a wrong total.
-        if gap.lo >= MAX_SIZE || (rest <= aim && gap.below.is_none()) {
+        if gap.lo >= MAX_SIZE {
             return gap.hi;
         }
-        // A short rest is cut evenly: the same number of windows, none of them near the cap.
-        if rest < 3.0 * aim {
-            aim = aim.min(rest / (rest / aim).ceil());
+        let all = self.predict(gap, gap.hi);
+        if gap.below.is_none() && all.hits > cap && gap.knots.last().is_some_and(Knot::is_noise) {
+            return gap.hi;
         }
-        let fits = |hi: u64| self.predict(gap, Some(hi)).0 <= aim;
-        let mut low = gap.lo;
-        let mut high = gap.hi.unwrap_or(MAX_SIZE).max(low);
-        if let Some(below) = gap.below {
-            high = high.min(below.saturating_sub(1)).max(low);
+        let last = match gap.below {
+            Some(below) => below.saturating_sub(1),
+            None => gap.hi.unwrap_or(MAX_SIZE),
+        };
+        let last = last.max(gap.lo);
+        let mut best = (f64::INFINITY, Some(gap.lo));
+        if gap.below.is_none() && all.hits <= cap {
+            best = (all.loss(), gap.hi);
         }
+        let mut hi = gap.lo;
+        for aim in AIMS.map(|tens| 10.0 * tens as f64) {
+            hi = self.reach(gap, aim, hi, last);
+            let guess = self.predict(gap, Some(hi));
+            if guess.hits <= aim {
+                let loss = guess.loss() + self.rest_loss(all.hits - guess.hits);
+                if loss < best.0 {
+                    best = (loss, Some(hi));
+                }
+            }
+            if hi == last {
+                break;
+            }
+        }
+        match best.1 {
+            Some(hi) if gap.hi != Some(hi) => Some(self.isolate_stub(gap, hi)),
+            end => end,
+        }
+    }
+
+    /// The largest end in `low..=high` up to which at most `aim` hits are expected, or `low`.
+    fn reach(&self, gap: &Gap, aim: f64, mut low: u64, mut high: u64) -> u64 {
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            if fits(middle) {
+            if self.predict(gap, Some(middle)).hits <= aim {
                 low = middle;
             } else {
                 high = middle - 1;
             }
         }
-        Some(self.isolate_stub(gap, low))
+        low
+    }
+
+    /// What is lost on the `hits` that a window leaves, when so few are left that it matters where it ends.
+    fn rest_loss(&self, hits: f64) -> f64 {
+        let cap = REACHABLE as f64;
+        if hits > 3.0 * cap {
+            return 0.0;
+        }
+        let windows = (hits / (0.92 * cap)).ceil().max(1.0);
+        let hits = hits.max(0.0) / windows;
+        windows * Guess { hits, variance: self.spread * hits, open: hits }.loss()
     }
 
     /// How many copies a stub has is the least certain figure of all: it shares a window only where even a multiple of
@@ -232,7 +341,7 @@ impl Model {
     fn isolate_stub(&self, gap: &Gap, hi: u64) -> u64 {
         let Shape::Cold = self.shape else { return hi };
         for (stub, _) in STUBS.iter().filter(|(stub, _)| gap.lo <= *stub && *stub <= hi && gap.lo < hi) {
-            let to = |end: u64| self.predict(gap, Some(end)).0;
+            let to = |end: u64| self.predict(gap, Some(end)).hits;
             let before = if *stub == gap.lo { 0.0 } else { to(stub - 1) };
             let copies = to(*stub) - before;
             if to(hi) + 1.5 * copies > REACHABLE as f64 {
@@ -244,16 +353,31 @@ impl Model {
 
     /// `gap.lo..=hi` turned out to hold `total` hits. Call before the gap is told.
     pub(super) fn learn(&mut self, gap: &Gap, hi: Option<u64>, total: f64) {
-        let (expected, open) = self.predict(gap, hi);
-        let stubs = matches!(self.shape, Shape::Cold) && STUBS.iter().any(|(s, _)| gap.lo <= *s && *s <= end_key(hi));
-        if expected < 20.0 || stubs || hi.is_none() {
+        if hi.is_none() {
+            if gap.lo == 0 {
+                self.density = total;
+            }
             return;
         }
-        let miss = (total.max(1.0) / expected).ln().clamp(-2.3, 2.3);
-        self.error += ERROR_WEIGHT * (miss * miss - self.error);
-        if open > 0.5 * expected {
-            self.scale = (self.scale * (SCALE_WEIGHT * miss).exp()).clamp(1e-6, 1e6);
+        let guess = self.predict(gap, hi);
+        let stubs = matches!(self.shape, Shape::Cold) && STUBS.iter().any(|(s, _)| gap.lo <= *s && *s <= end_key(hi));
+        if stubs || guess.hits < 5.0 {
+            return;
         }
+        let counted_before = guess.open <= 0.5 * guess.hits;
+        if !counted_before {
+            let off = total - guess.hits;
+            self.spread += SPREAD_WEIGHT * ((off * off / guess.hits).min(MAX_SPREAD) - self.spread);
+        }
+        if total > REACHABLE as f64 && total <= SLIGHT_OVERFLOW {
+            return;
+        }
+        // A total may have corrected the prediction already, but not yet the density.
+        let expected = if counted_before { self.density * self.shape.mass(gap.lo, hi) } else { guess.hits };
+        let expected = expected.max(1.0);
+        let miss = (total.max(1.0) / expected).ln().clamp(-2.3, 2.3);
+        let seen = total.max(expected);
+        self.density *= (DENSITY_WEIGHT * miss * seen / (seen + TELLING)).exp();
     }
 }
 
@@ -275,22 +399,22 @@ mod tests {
 
     #[test]
     fn a_window_that_was_too_large_bounds_the_next_one() {
-        let model = Model::new(Shape::Cold);
+        let model = Model::new(Shape::Cold, 50_000.0);
         let mut gap = Gap::new(12, None, 50_000.0);
         let first = model.choose(&gap).unwrap();
         gap.too_large(Some(first), 2_000.0);
         let second = model.choose(&gap).unwrap();
         assert!(second < first);
-        assert!((model.predict(&gap, Some(first)).0 - 2_000.0).abs() < 1e-6);
+        assert!((model.predict(&gap, Some(first)).hits - 2_000.0).abs() < 1e-6);
         assert!(!gap.advance(Some(second), 900.0));
         assert_eq!(gap.lo, second + 1);
-        assert!((model.predict(&gap, Some(first)).0 - 1_100.0).abs() < 1e-6);
+        assert!((model.predict(&gap, Some(first)).hits - 1_100.0).abs() < 1e-6);
     }
 
     #[test]
     fn beyond_the_largest_size_the_rest_is_one_window() {
         // A noisy total may leave thousands of hits for sizes that no file has.
         let gap = Gap::new(MAX_SIZE + 1, None, 5_000.0);
-        assert_eq!(Model::new(Shape::Cold).choose(&gap), None);
+        assert_eq!(Model::new(Shape::Cold, 50_000.0).choose(&gap), None);
     }
 }

@@ -154,7 +154,7 @@ impl Planner {
         let mass = warm.as_ref().map_or(0.0, |histogram| histogram.total() as f64);
         let mut planner = Self {
             setup,
-            model: Model::new(warm.map_or(Shape::Cold, Shape::Warm)),
+            model: Model::new(warm.map_or(Shape::Cold, Shape::Warm), mass),
             gap: Some(Gap::new(0, None, mass)),
             waiting: Vec::new(),
             walks: Vec::new(),

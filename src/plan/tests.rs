@@ -1,6 +1,6 @@
 //! The planner against simulated services, good and bad ones.
 
-use super::simulate::{Distribution, Faults, Service, World, all_targets, answer, crawl, table};
+use super::simulate::{Comparison, Distribution, Faults, Service, World, all_targets, answer, crawl, shapes, table};
 use super::*;
 use crate::taxonomy::{ForkFamily, WindowState};
 use proptest::prelude::*;
@@ -140,18 +140,42 @@ proptest! {
 
 #[test]
 fn the_bars_of_the_comparison_hold() {
-    let rows = table(&[1, 2], &[20_000, 100_000]);
-    for (files, bar) in [(20_000, 1.08), (100_000, 1.08)] {
+    // Seeds that no constant was chosen on.
+    let rows = table(&[201, 202], &[20_000, 100_000]);
+    for (files, bar) in [(20_000, 1.08), (100_000, 1.07)] {
         let row = |strategy: &str| rows.iter().find(|row| row.files == files && row.strategy == strategy).unwrap();
         let ours = row("sweep, cold");
         assert!(ours.ratio <= bar, "{files} files: {}", ours.ratio);
         assert_eq!(ours.missed, 0);
+        let warm = row("sweep, previous histogram");
+        assert!(warm.ratio <= ours.ratio, "{files} files: warm {}, cold {}", warm.ratio, ours.ratio);
         assert!(row("bisect, page 1 is data").ratio > ours.ratio + 0.1);
         assert!(row("bisect, count probe").ratio > row("bisect, page 1 is data").ratio);
     }
-    let all = all_targets(&[1], 40, 60_000);
+    let large = crawl(&mut Service::new(&World::new(Distribution::HeavyTail, 400_000, 201)), Vec::new(), None);
+    assert!(large.ratio() <= 1.07, "400,000 files: {}", large.ratio());
+    assert_eq!(large.missed, 0);
+    let all = all_targets(&[201], 40, 60_000);
     assert!(all.ratio <= 1.10, "all targets: {}", all.ratio);
     assert_eq!(all.missed, 0);
+}
+
+#[test]
+fn a_comparison_prints_every_row() {
+    let rows = shapes(&[1], &[300]);
+    let text =
+        Comparison { seeds: vec![1], one_target: Vec::new(), other_shapes: rows.clone(), all_targets: Vec::new() }
+            .to_string();
+    assert_eq!(rows.len(), Distribution::ALL.len());
+    assert!(rows.iter().all(|row| text.contains(&row.world)), "{text}");
+}
+
+#[test]
+fn sizes_that_are_all_alike_cost_no_sweep_through_the_errors_of_totals() {
+    let world = World::new(Distribution::OneSize, 100_000, 1);
+    let mut service = Service::new(&world);
+    run(&mut Planner::new(setup()), &mut service, 60);
+    assert_eq!(service.outcome(&[]).missed, 0);
 }
 
 #[test]

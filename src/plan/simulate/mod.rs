@@ -9,6 +9,7 @@ pub use world::{Answer, Distribution, Faults, Service, World};
 use super::{Axis, Observation, Planner, Refusal, Request, Setup, axes_for, lower_bound};
 use crate::taxonomy::ForkFamily;
 use serde::Serialize;
+use std::fmt;
 
 /// What one crawl of a simulated target took and brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -129,6 +130,55 @@ pub fn table(seeds: &[u64], sizes: &[usize]) -> Vec<Row> {
         rows.push(ours("sweep, cold, overflow split by path", true, false));
     }
     rows
+}
+
+/// The whole comparison: what the planner costs beside others, and on other shapes than it expects.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Seeds of the simulated worlds.
+    pub seeds: Vec<u64>,
+    /// [`table`] at [`SIZES`].
+    pub one_target: Vec<Row>,
+    /// [`shapes`] from one file to 100,000.
+    pub other_shapes: Vec<Row>,
+    /// [`all_targets`] with a largest target of 400,000 and of 50,000 files.
+    pub all_targets: Vec<Row>,
+}
+
+/// Measure everything that [`Comparison`] holds; takes some seconds a seed. `Display` prints it as tables.
+pub fn comparison(seeds: &[u64]) -> Comparison {
+    Comparison {
+        seeds: seeds.to_vec(),
+        one_target: table(seeds, &SIZES),
+        other_shapes: shapes(seeds, &[1, 300, 1_000, 1_001, 1_500, 2_000, 5_000, 20_000, 100_000]),
+        all_targets: [400_000, 50_000].map(|largest| all_targets(seeds, 40, largest)).into(),
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Code-search requests ÷ lower bound, simulated; seeds {:?}", self.seeds)?;
+        let parts = [
+            ("One target", &self.one_target),
+            ("Other shapes", &self.other_shapes),
+            ("All targets", &self.all_targets),
+        ];
+        for (title, rows) in parts {
+            writeln!(
+                f,
+                "\n{title:<27} {:<36} {:>7} {:>10} {:>8} {:>8} {:>8}",
+                "", "files", "requests", "mean", "worst", "missed"
+            )?;
+            for row in rows {
+                writeln!(
+                    f,
+                    "{:<27} {:<36} {:>7} {:>10.1} {:>8.3} {:>8.3} {:>8}",
+                    row.world, row.strategy, row.files, row.requests, row.ratio, row.worst, row.missed
+                )?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Other shapes of targets, to see that the sweep is not made for one: worst and mean over the seeds.

@@ -41,6 +41,8 @@ pub enum Distribution {
     /// Lognormal with median 1,201 and σ 1.2, stubs at 9, 10 and 11 bytes (at 11 never fewer than 1,400 where there
     /// are 20,000 files) and a dozen generated files with many copies.
     HeavyTail,
+    /// Lognormal with median 4,000 and σ 0.9 and a few stubs: a heavy tail that is not where the cold model has it.
+    Elsewhere,
     /// Two lognormals far apart.
     Bimodal,
     /// Every size up to 100,000 bytes alike.
@@ -56,12 +58,13 @@ pub enum Distribution {
 impl Distribution {
     /// Every shape.
     pub const ALL: &'static [Self] =
-        &[Self::HeavyTail, Self::Bimodal, Self::Uniform, Self::Spiky, Self::Comb, Self::OneSize];
+        &[Self::HeavyTail, Self::Elsewhere, Self::Bimodal, Self::Uniform, Self::Spiky, Self::Comb, Self::OneSize];
 
     /// Name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::HeavyTail => "heavy tail",
+            Self::Elsewhere => "heavy tail elsewhere",
             Self::Bimodal => "bimodal",
             Self::Uniform => "uniform",
             Self::Spiky => "many spikes",
@@ -89,6 +92,12 @@ impl Distribution {
                 }
                 while sizes.len() < files {
                     sizes.push(draws.lognormal(1_201.0, 1.2));
+                }
+            }
+            Self::Elsewhere => {
+                spike(&mut sizes, 11, 0.004 * n);
+                while sizes.len() < files {
+                    sizes.push(draws.lognormal(4_000.0, 0.9));
                 }
             }
             Self::Bimodal => {
