@@ -1,10 +1,6 @@
 //! The table `artifacts`: one row a path in a repository, with its text.
 
-use super::Table;
-use arrow_array::builder::{BooleanBuilder, Int64Builder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use std::sync::Arc;
+use super::{Columns, Role, Table};
 
 /// One row of `artifacts`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,37 +9,76 @@ pub struct ArtifactRecord {
     pub repo: String,
     /// Path in the repository.
     pub path: String,
+    /// Where a person can look at the source; absent for local repositories.
+    pub url: Option<String>,
     /// Owning platform.
     pub platform: String,
     /// Id of the owning target.
     pub target: String,
+    /// What it is for.
+    pub function: Option<String>,
+    /// Who wrote it, by evidence.
+    pub authorship: Option<String>,
+    /// How bound to its project it is.
+    pub specificity: Option<String>,
+    /// Every tag with its rule and evidence; absent before tagging.
+    pub tags: Option<Vec<TagRecord>>,
     /// `file`, `executable` or `symlink`.
     pub mode: String,
-    /// Where a symbolic link leads inside the repository.
+    /// The path in the same repository that it stands for, where it has no content of its own.
     pub resolves_to: Option<String>,
-    /// Hexadecimal SHA-256 of the bytes.
+    /// Hexadecimal SHA-256 of the bytes at that path.
+    pub resolved_sha256: Option<String>,
+    /// Hexadecimal SHA-256 of the bytes as found.
     pub sha256: String,
-    /// Hexadecimal git blob id of the bytes.
+    /// Hexadecimal git blob id of the bytes as found.
     pub blob: String,
     /// Hexadecimal commit at which these bytes were first seen here.
     pub commit: Option<String>,
-    /// Bytes.
+    /// Bytes as found.
     pub size: i64,
     /// How the bytes spell the text.
     pub encoding: String,
-    /// Licence of the repository as found.
+    /// Licence of the repository: SPDX expression.
     pub license: Option<String>,
+    /// How freely that licence lets the text be passed on.
+    pub license_tier: String,
     /// Primary language of the repository.
     pub language: Option<String>,
     /// Stars of the repository.
     pub stars: Option<i64>,
     /// Whether the repository is a fork.
     pub is_fork: Option<bool>,
-    /// The text; absent for binary content.
+    /// SHA-256 of the canonical text of its near-duplicate cluster; absent before the search for duplicates.
+    pub cluster: Option<String>,
+    /// Whether it holds the canonical text of its cluster.
+    pub is_canonical: Option<bool>,
+    /// Similarity to the canonical text, 0 to 1.
+    pub similarity: Option<f64>,
+    /// `train`, `validation` or `test`.
+    pub split: String,
+    /// Passages that were replaced by placeholders in `text`.
+    pub redactions: i64,
+    /// Why there is no text: `license` or `binary`.
+    pub withheld: Option<String>,
+    /// The text with redactions applied.
     pub text: Option<String>,
 }
 
-/// Schema and batches of `artifacts`.
+/// One tag of an artifact.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TagRecord {
+    /// The question.
+    pub dimension: String,
+    /// The answer.
+    pub value: String,
+    /// The rule that gave it.
+    pub rule: String,
+    /// How sure the rule is, 0 to 1.
+    pub confidence: f32,
+}
+
+/// Columns of `artifacts`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ArtifactTable;
 
@@ -51,65 +86,43 @@ impl Table for ArtifactTable {
     type Record = ArtifactRecord;
 
     const NAME: &'static str = "artifacts";
-    const ENUMS: &'static [&'static str] = &["platform", "target", "mode", "encoding", "license", "language"];
-    const IDS: &'static [&'static str] = &["sha256"];
-    const TEXTS: &'static [&'static str] = &["text"];
 
-    fn schema() -> SchemaRef {
-        let text = |name, nullable| Field::new(name, DataType::Utf8, nullable);
-        Arc::new(Schema::new(vec![
-            text("repo", false),
-            text("path", false),
-            text("platform", false),
-            text("target", false),
-            text("mode", false),
-            text("resolves_to", true),
-            text("sha256", false),
-            text("blob", false),
-            text("commit", true),
-            Field::new("size", DataType::Int64, false),
-            text("encoding", false),
-            text("license", true),
-            text("language", true),
-            Field::new("stars", DataType::Int64, true),
-            Field::new("is_fork", DataType::Boolean, true),
-            text("text", true),
-        ]))
-    }
-
-    fn batch(records: &[ArtifactRecord]) -> Result<RecordBatch, ArrowError> {
-        let strings = |get: &dyn Fn(&ArtifactRecord) -> Option<&str>| -> ArrayRef {
-            let mut column = StringBuilder::new();
-            records.iter().for_each(|r| column.append_option(get(r)));
-            Arc::new(column.finish())
-        };
-        let integers = |get: &dyn Fn(&ArtifactRecord) -> Option<i64>| -> ArrayRef {
-            let mut column = Int64Builder::new();
-            records.iter().for_each(|r| column.append_option(get(r)));
-            Arc::new(column.finish())
-        };
-        let mut forks = BooleanBuilder::new();
-        records.iter().for_each(|r| forks.append_option(r.is_fork));
-        RecordBatch::try_new(
-            Self::schema(),
-            vec![
-                strings(&|r| Some(&r.repo)),
-                strings(&|r| Some(&r.path)),
-                strings(&|r| Some(&r.platform)),
-                strings(&|r| Some(&r.target)),
-                strings(&|r| Some(&r.mode)),
-                strings(&|r| r.resolves_to.as_deref()),
-                strings(&|r| Some(&r.sha256)),
-                strings(&|r| Some(&r.blob)),
-                strings(&|r| r.commit.as_deref()),
-                integers(&|r| Some(r.size)),
-                strings(&|r| Some(&r.encoding)),
-                strings(&|r| r.license.as_deref()),
-                strings(&|r| r.language.as_deref()),
-                integers(&|r| r.stars),
-                Arc::new(forks.finish()),
-                strings(&|r| r.text.as_deref()),
-            ],
-        )
+    fn columns(rows: &[ArtifactRecord]) -> Columns<'_, ArtifactRecord> {
+        let mut c = Columns::new(rows);
+        c.string("repo", Role::Enum, |r| &r.repo);
+        c.string("path", Role::Plain, |r| &r.path);
+        c.maybe_string("url", Role::Plain, |r| r.url.as_deref());
+        c.string("platform", Role::Enum, |r| &r.platform);
+        c.string("target", Role::Enum, |r| &r.target);
+        c.maybe_string("function", Role::Enum, |r| r.function.as_deref());
+        c.maybe_string("authorship", Role::Enum, |r| r.authorship.as_deref());
+        c.maybe_string("specificity", Role::Enum, |r| r.specificity.as_deref());
+        c.maybe_list("tags", |r| r.tags.as_deref(), |c| {
+            c.string("dimension", Role::Enum, |t| &t.dimension);
+            c.string("value", Role::Enum, |t| &t.value);
+            c.string("rule", Role::Enum, |t| &t.rule);
+            c.real("confidence", |t| t.confidence);
+        });
+        c.string("mode", Role::Enum, |r| &r.mode);
+        c.maybe_string("resolves_to", Role::Plain, |r| r.resolves_to.as_deref());
+        c.maybe_string("resolved_sha256", Role::Plain, |r| r.resolved_sha256.as_deref());
+        c.string("sha256", Role::Id, |r| &r.sha256);
+        c.string("blob", Role::Id, |r| &r.blob);
+        c.maybe_string("commit", Role::Enum, |r| r.commit.as_deref());
+        c.integer("size", |r| r.size);
+        c.string("encoding", Role::Enum, |r| &r.encoding);
+        c.maybe_string("license", Role::Enum, |r| r.license.as_deref());
+        c.string("license_tier", Role::Enum, |r| &r.license_tier);
+        c.maybe_string("language", Role::Enum, |r| r.language.as_deref());
+        c.maybe_integer("stars", |r| r.stars);
+        c.maybe_boolean("is_fork", |r| r.is_fork);
+        c.maybe_string("cluster", Role::Plain, |r| r.cluster.as_deref());
+        c.maybe_boolean("is_canonical", |r| r.is_canonical);
+        c.maybe_double("similarity", |r| r.similarity);
+        c.string("split", Role::Enum, |r| &r.split);
+        c.integer("redactions", |r| r.redactions);
+        c.maybe_string("withheld", Role::Enum, |r| r.withheld.as_deref());
+        c.maybe_string("text", Role::Text, |r| r.text.as_deref());
+        c
     }
 }

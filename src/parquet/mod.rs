@@ -4,7 +4,18 @@
 //! lists of structs instead of maps. Enumerations are dictionary-encoded inside the file and plain strings to readers.
 
 mod artifacts;
+mod columns;
+mod gold;
+mod items;
+mod occurrences;
 mod shards;
 
-pub use artifacts::{ArtifactRecord, ArtifactTable};
-pub use shards::{ShardError, ShardOptions, ShardSet, Table, Written};
+pub use artifacts::{ArtifactRecord, ArtifactTable, TagRecord};
+pub use columns::{Columns, Role};
+pub use gold::{GoldRecord, GoldTable, LabelRecord};
+pub use items::{ItemRecord, ItemTable, ProbabilityRecord};
+pub use occurrences::{OccurrenceRecord, OccurrenceTable};
+pub use shards::{ColumnInfo, ShardError, ShardOptions, ShardSet, Table, Written, columns_of};
+
+/// Version of the schemas; in the footer of every file.
+pub const SCHEMA_VERSION: u32 = 1;

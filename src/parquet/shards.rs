@@ -1,7 +1,8 @@
-//! Writing the shards of one table under temporary names, then giving all of them their final ones.
+//! Writing the shards of one table under temporary names, then giving all of them their final ones. The folder is the
+//! caller's own until then: putting a finished set in the place of an older one is the work of `job::export`.
 
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use super::{Columns, Role};
+use arrow_schema::{DataType, FieldRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -13,22 +14,54 @@ use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// A table: its schema, and how rows become a batch.
+/// A table: its name and its columns.
 pub trait Table {
     /// One row.
     type Record;
     /// Name of the configuration, and the stem of its files.
     const NAME: &'static str;
-    /// Columns of few distinct values: dictionary-encoded inside the file.
-    const ENUMS: &'static [&'static str];
-    /// Columns to look rows up by: they get a Bloom filter.
-    const IDS: &'static [&'static str];
-    /// Columns of long text: no statistics, no dictionary.
-    const TEXTS: &'static [&'static str];
-    /// The schema of every shard.
-    fn schema() -> SchemaRef;
-    /// Rows as one batch of that schema.
-    fn batch(records: &[Self::Record]) -> Result<RecordBatch, ArrowError>;
+    /// The columns of `rows`; over no rows, the schema.
+    fn columns(rows: &[Self::Record]) -> Columns<'_, Self::Record>;
+}
+
+/// A column as readers see it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ColumnInfo {
+    /// Name.
+    pub name: String,
+    /// Type, in Arrow's words.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether a row may lack it.
+    pub nullable: bool,
+}
+
+/// The columns of a table, in order.
+pub fn columns_of<T: Table>() -> Vec<ColumnInfo> {
+    let schema = T::columns(&[]).schema();
+    let info = |field: &FieldRef| ColumnInfo {
+        name: field.name().clone(),
+        kind: kind(field.data_type()),
+        nullable: field.is_nullable(),
+    };
+    schema.fields().iter().map(info).collect()
+}
+
+fn kind(data: &DataType) -> String {
+    match data {
+        DataType::Utf8 => "string".to_owned(),
+        DataType::Int64 => "int64".to_owned(),
+        DataType::Float32 => "float32".to_owned(),
+        DataType::Float64 => "float64".to_owned(),
+        DataType::Boolean => "bool".to_owned(),
+        DataType::Timestamp(..) => "timestamp[us, UTC]".to_owned(),
+        DataType::List(element) => format!("list<{}>", kind(element.data_type())),
+        DataType::Struct(fields) => {
+            let parts: Vec<_> = fields.iter().map(|f| format!("{}: {}", f.name(), kind(f.data_type()))).collect();
+            format!("struct<{}>", parts.join(", "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Why shards could not be written.
@@ -75,7 +108,7 @@ impl Default for ShardOptions {
     }
 }
 
-/// The shards of one table in the making. Dropped without [`ShardSet::finish`], it leaves the old set as it was.
+/// The shards of one table in the making. Dropped without [`ShardSet::finish`], it leaves nothing behind.
 pub struct ShardSet<T: Table> {
     folder: PathBuf,
     options: ShardOptions,
@@ -131,7 +164,7 @@ impl<T: Table> ShardSet<T> {
             None => self.open_shard()?,
         };
         let failed = |source| ShardError::Write { path: path.clone(), source };
-        let batch = T::batch(&self.pending).map_err(|e| failed(e.into()))?;
+        let batch = T::columns(&self.pending).batch().map_err(|e| failed(e.into()))?;
         writer.write(&batch).map_err(failed)?;
         writer.flush().map_err(failed)?;
         self.rows += self.pending.len() as u64;
@@ -148,7 +181,7 @@ impl<T: Table> ShardSet<T> {
         let path = self.folder.join(format!(".{}-{:05}.parquet.part", T::NAME, self.done.len()));
         let file =
             File::create(&path).map_err(|source| ShardError::Io { doing: "make", path: path.clone(), source })?;
-        let writer = ArrowWriter::try_new(file, T::schema(), Some(self.properties.clone()))
+        let writer = ArrowWriter::try_new(file, T::columns(&[]).schema(), Some(self.properties.clone()))
             .map_err(|source| ShardError::Write { path: path.clone(), source })?;
         Ok((writer, path))
     }
@@ -160,8 +193,8 @@ impl<T: Table> ShardSet<T> {
         Ok(())
     }
 
-    /// Write what is pending, give every shard its final name and remove the files of the set before. An empty table is
-    /// one shard without rows, so that its schema is there.
+    /// Write what is pending and give every shard its final name, which holds their number. An empty table is one shard
+    /// without rows, so that its schema is there.
     pub fn finish(mut self) -> Result<Written, ShardError> {
         if !self.pending.is_empty() || (self.open.is_none() && self.done.is_empty()) {
             self.write_group()?;
@@ -179,26 +212,7 @@ impl<T: Table> ShardSet<T> {
             bytes += fs::metadata(&path).map_err(|e| io("read")(&path, e))?.len();
             shards.push(path);
         }
-        self.remove_others(&shards)?;
-        if let Ok(folder) = File::open(&self.folder) {
-            // Makes the new names durable; a file system that cannot do it has done its best.
-            let _ = folder.sync_all();
-        }
         Ok(Written { shards, rows: self.rows, bytes })
-    }
-
-    fn remove_others(&self, keep: &[PathBuf]) -> Result<(), ShardError> {
-        let io = |source| ShardError::Io { doing: "tidy", path: self.folder.clone(), source };
-        for entry in fs::read_dir(&self.folder).map_err(io)? {
-            let path = entry.map_err(io)?.path();
-            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            let ours =
-                name.strip_prefix(T::NAME).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".parquet"));
-            if ours && !keep.contains(&path) {
-                fs::remove_file(&path).map_err(io)?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -212,7 +226,6 @@ impl<T: Table> Drop for ShardSet<T> {
 }
 
 fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
-    let column = |name: &str| ColumnPath::from(name);
     let footer = options.footer.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
     let mut builder = WriterProperties::builder()
         .set_created_by(format!("aac {}", env!("CARGO_PKG_VERSION")))
@@ -221,15 +234,16 @@ fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
         .set_dictionary_enabled(false)
         .set_content_defined_chunking(options.content_defined_chunks.then(CdcOptions::default))
         .set_key_value_metadata(Some(footer));
-    for name in T::ENUMS {
-        builder = builder.set_column_dictionary_enabled(column(name), true);
-    }
-    for name in T::TEXTS {
-        builder = builder.set_column_statistics_enabled(column(name), EnabledStatistics::None);
-    }
-    for name in T::IDS {
-        builder =
-            builder.set_column_bloom_filter_enabled(column(name), true).set_column_bloom_filter_fpp(column(name), 0.01);
+    for (path, role) in T::columns(&[]).roles() {
+        let path = ColumnPath::new(path.split('.').map(str::to_owned).collect());
+        builder = match role {
+            Role::Plain => builder,
+            Role::Enum => builder.set_column_dictionary_enabled(path, true),
+            Role::Text => builder.set_column_statistics_enabled(path, EnabledStatistics::None),
+            Role::Id => {
+                builder.set_column_bloom_filter_enabled(path.clone(), true).set_column_bloom_filter_fpp(path, 0.01)
+            }
+        };
     }
     builder.build()
 }

@@ -6,6 +6,7 @@
 mod artifacts;
 mod blobs;
 mod crawl;
+mod export;
 mod listing;
 mod optouts;
 mod repos;
@@ -17,6 +18,9 @@ mod tags;
 pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, DictionaryGain, NewBlob};
 pub use crawl::{HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory};
+pub use export::{
+    ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
+};
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use repos::{RepoFacts, RepoId, RepoRow};

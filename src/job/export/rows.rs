@@ -1,0 +1,186 @@
+//! Rows from what the store holds.
+
+use super::redacted::Redacted;
+use super::selection::Repo;
+use crate::encoding;
+use crate::parquet::{ArtifactRecord, ItemRecord, ProbabilityRecord, TagRecord};
+use crate::segment::{self, PackError};
+use crate::store::{ExportArtifact, ExportReading, ExportTag};
+use crate::taxonomy::Dimension;
+use crate::redact;
+
+/// An artifact with everything that its rows are made of.
+pub(super) struct Source<'a> {
+    pub(super) repo: &'a Repo,
+    pub(super) artifact: ExportArtifact,
+    pub(super) tags: Vec<ExportTag>,
+    pub(super) size: i64,
+    /// Whether the items of its blob stand under it.
+    pub(super) is_home: bool,
+}
+
+/// The rows of one artifact, and what was replaced in its text.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) artifact: ArtifactRecord,
+    pub(super) items: Vec<ItemRecord>,
+    pub(super) redactions: Vec<&'static str>,
+}
+
+/// The rows of one artifact from its bytes and what was read from them.
+pub(super) fn rows(source: Source<'_>, body: &[u8], reading: &ExportReading) -> Result<Rows, PackError> {
+    let Source { repo, artifact, tags, size, is_home } = source;
+    let original = encoding::decode(body).1;
+    let stored = reading.spans.as_deref().filter(|_| reading.redactor == Some(u32::from(redact::VERSION)));
+    let shown = original.as_deref().filter(|_| repo.open).map(|text| Redacted::new(text, stored));
+    let withheld = match (&original, repo.open) {
+        (None, _) => Some("binary"),
+        (Some(_), false) => Some("license"),
+        (Some(_), true) => None,
+    };
+    let slug = repo.slug();
+    let items = match (&original, is_home) {
+        (Some(original), true) => items(repo, &artifact, original, shown.as_ref(), reading)?,
+        _ => Vec::new(),
+    };
+    let tagged = |dimension: Dimension| {
+        tags.iter().find(|tag| tag.dimension == dimension.as_str()).map(|tag| tag.value.clone())
+    };
+    let kinds = shown.as_ref().map(|shown| shown.kinds.as_slice()).unwrap_or_default();
+    let record = ArtifactRecord {
+        url: source_url(repo, &artifact),
+        function: tagged(Dimension::Function),
+        authorship: tagged(Dimension::Authorship),
+        specificity: tagged(Dimension::Specificity),
+        tags: (!tags.is_empty()).then(|| tags.iter().map(tag).collect()),
+        resolved_sha256: artifact.resolved.map(|d| d.to_string()),
+        sha256: artifact.sha256.to_string(),
+        blob: artifact.git_oid.to_string(),
+        commit: artifact.commit.map(|c| c.to_string()),
+        size,
+        license: repo.license.clone(),
+        license_tier: repo.tier.to_string(),
+        language: repo.row.language.clone(),
+        stars: repo.row.stars,
+        is_fork: repo.row.is_fork,
+        is_canonical: artifact.cluster.map(|cluster| cluster == artifact.sha256),
+        cluster: artifact.cluster.map(|d| d.to_string()),
+        similarity: artifact.similarity,
+        split: repo.split.as_str().to_owned(),
+        redactions: kinds.len() as i64,
+        withheld: withheld.map(str::to_owned),
+        repo: slug,
+        path: artifact.path,
+        platform: artifact.platform,
+        target: artifact.target,
+        mode: artifact.mode,
+        resolves_to: artifact.resolves_to,
+        encoding: artifact.encoding,
+        text: None,
+    };
+    let redactions = kinds.iter().map(|kind| kind.as_str()).collect();
+    Ok(Rows { artifact: ArtifactRecord { text: shown.map(|shown| shown.text), ..record }, items, redactions })
+}
+
+fn tag(tag: &ExportTag) -> TagRecord {
+    TagRecord {
+        dimension: tag.dimension.clone(),
+        value: tag.value.clone(),
+        rule: tag.rule.clone(),
+        confidence: tag.confidence,
+    }
+}
+
+/// Where a person can look at the source.
+fn source_url(repo: &Repo, artifact: &ExportArtifact) -> Option<String> {
+    if repo.row.source != "github" {
+        return None;
+    }
+    let mut path = String::with_capacity(artifact.path.len());
+    for byte in artifact.path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => path.push(char::from(byte)),
+            _ => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    let at = artifact.commit.map_or_else(|| "HEAD".to_owned(), |c| c.to_string());
+    Some(format!("https://github.com/{}/blob/{at}/{path}", repo.slug()))
+}
+
+fn items(
+    repo: &Repo,
+    artifact: &ExportArtifact,
+    original: &str,
+    shown: Option<&Redacted>,
+    reading: &ExportReading,
+) -> Result<Vec<ItemRecord>, PackError> {
+    let (Some(packed), Some(version)) = (&reading.items, reading.segmenter) else { return Ok(Vec::new()) };
+    let found = segment::unpack(packed)?;
+    let predicted = (reading.predicted_segmenter == Some(version))
+        .then(|| predictions(reading, found.items.len()))
+        .flatten();
+    let slug = repo.slug();
+    let sha256 = artifact.sha256.to_string();
+    let headings: Vec<String> = match shown {
+        Some(shown) => found
+            .headings
+            .iter()
+            .map(|h| shown.text.get(shown.place(h.start as usize..h.end as usize)).unwrap_or_default().to_owned())
+            .collect(),
+        None => Vec::new(),
+    };
+    let path_to = |mut next: Option<u32>| {
+        let mut path = Vec::new();
+        while let Some(index) = next {
+            let Some(text) = headings.get(index as usize) else { break };
+            path.push(text.clone());
+            next = found.headings.get(index as usize).and_then(|h| h.parent);
+        }
+        path.reverse();
+        path
+    };
+    let mut records = Vec::with_capacity(found.items.len());
+    for (index, item) in found.items.iter().enumerate() {
+        // Items of an older text or another reading of it would cut it anywhere.
+        if original.get(item.range()).is_none() {
+            break;
+        }
+        let place = shown.map(|shown| shown.place(item.range()));
+        let text = place.clone().and_then(|place| shown.and_then(|shown| shown.text.get(place)));
+        let (knowledge_type, probabilities, risk) = match predicted.as_ref().and_then(|p| p.get(index)) {
+            Some(p) => (Some(p.knowledge_type.clone()), Some(p.probabilities.clone()), Some(p.risk)),
+            None => (None, None, None),
+        };
+        records.push(ItemRecord {
+            sha256: sha256.clone(),
+            repo: slug.clone(),
+            path: artifact.path.clone(),
+            item: index as i64,
+            start: place.as_ref().map(|p| p.start as i64),
+            end: place.as_ref().map(|p| p.end as i64),
+            line: i64::from(item.line),
+            kind: item.kind.to_string(),
+            heading: path_to(item.heading),
+            license: repo.license.clone(),
+            split: repo.split.as_str().to_owned(),
+            model: knowledge_type.is_some().then(|| reading.model.clone()).flatten(),
+            knowledge_type,
+            probabilities,
+            risk,
+            text: text.map(str::to_owned),
+        });
+    }
+    Ok(records)
+}
+
+/// What a model said of one item.
+struct Prediction {
+    knowledge_type: String,
+    probabilities: Vec<ProbabilityRecord>,
+    risk: f32,
+}
+
+/// Stored predictions. No job writes any yet, so there is nothing to read.
+fn predictions(_reading: &ExportReading, _items: usize) -> Option<Vec<Prediction>> {
+    None
+}
