@@ -24,7 +24,7 @@ pub(super) struct BuildArgs {
     /// Take in these git repositories, folders of them, or plain folders, instead of crawling
     #[arg(long, value_name = "DIR", num_args = 1..)]
     from: Vec<PathBuf>,
-    /// Folder for shards and report [default: exports]
+    /// Folder for shards and report [default: exports/corpus]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Platform to collect, `all` for every known one; may be repeated [default: the eight of the paper]
@@ -34,7 +34,7 @@ pub(super) struct BuildArgs {
 
 pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Failure> {
     let targets = Arc::new(context.targets(&args.platforms)?);
-    let out = context.out(args.out.as_ref());
+    let export = super::export::options(context, args.out.as_ref(), None)?;
     let origin = if args.sandbox {
         Origin::Sandbox { artifacts: args.artifacts, seed: args.seed }
     } else if !args.from.is_empty() {
@@ -59,7 +59,7 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
         Origin::GitHub { github, .. } => context.claim(&store, &github.options().endpoints.service()).await?,
         Origin::Local(_) | Origin::Kept => {}
     }
-    let summary = build::build(&store, targets, &BuildOptions { origin, out }, &context.terminal).await?;
+    let summary = build::build(&store, targets, &BuildOptions { origin, export }, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, |summary| text(context, summary))?;
     Ok(if summary.paused {

@@ -2,38 +2,136 @@
 
 use super::output::count;
 use super::{Context, Exit, Failure};
-use crate::job::export::{self, ExportError, ExportSummary};
+use crate::job::export::{self, ExportError, ExportOptions, ExportSummary, Tier};
+use crate::store::RunId;
 use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// Folder for the shards [default: exports]
+    /// Folder of the set; files in it that no export wrote are kept [default: exports/corpus]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Whose texts are included: those under a permissive licence, nobody's, or those of the repositories that
+    /// `export.own` lists [default: permissive]
+    #[arg(long, value_name = "TIER", value_parser = Tier::ALL.map(|(word, _)| word))]
+    license: Option<String>,
+    /// The corpus as it stood at this time (2026-11-30 or 2026-11-30T12:00:00Z), with today's opt-outs and redaction
+    #[arg(long, value_name = "DATE")]
+    as_of: Option<String>,
+    /// Only artifacts whose bytes changed after this run
+    #[arg(long, value_name = "RUN")]
+    since: Option<i64>,
+    /// Refuse to write a card without `export.contact` and `export.removal`
+    #[arg(long)]
+    for_publication: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
+    let mut options = options(context, args.out.as_ref(), args.license.as_deref())?;
+    options.as_of = args.as_of.as_deref().map(time).transpose()?;
+    options.since = args.since.map(RunId);
+    if args.for_publication {
+        let lacks = |value: &Option<String>, key| value.is_none().then_some(key);
+        let missing = [lacks(&options.contact, "contact"), lacks(&options.removal, "removal")];
+        let missing: Vec<String> = missing.iter().flatten().map(|key| format!("`export.{key}`")).collect();
+        if !missing.is_empty() {
+            return Err(Failure::usage(format!(
+                "A card for publication must say whom to write to and how to ask for removal: set {} in aac.toml",
+                missing.join(" and ")
+            )));
+        }
+    }
     let store = context.open().await?;
-    let out = context.out(args.out.as_ref());
-    match export::export(&store, &out, &context.terminal).await {
+    match export::export(&store, &options, &context.terminal).await {
         Ok(summary) => {
+            warn(&summary);
             context.output.print(&summary, text)?;
             store.close().await;
             Ok(Exit::Done)
         }
         Err(ExportError::Stopped) => Err(Failure { exit: Exit::Paused, message: ExportError::Stopped.to_string() }),
+        Err(error @ ExportError::Unknown { .. }) => Err(Failure::usage(error)),
         Err(error) => Err(error.into()),
     }
 }
 
+/// What the configuration and the flags ask for.
+pub(super) fn options(
+    context: &Context,
+    out: Option<&PathBuf>,
+    tier: Option<&str>,
+) -> Result<ExportOptions, Failure> {
+    let config = &context.config.export;
+    let mut options = ExportOptions::new(context.out(out));
+    if let Some(word) = tier.or(config.license.as_deref()) {
+        let known = Tier::ALL.into_iter().find(|(name, _)| *name == word);
+        let (_, tier) = known.ok_or_else(|| {
+            let names = Tier::ALL.map(|(name, _)| name).join(", ");
+            Failure::usage(format!("Unknown licence tier {word:?} in `export.license`: expected one of {names}"))
+        })?;
+        options.tier = tier;
+    }
+    options.own.clone_from(&config.own);
+    if options.tier == Tier::Own && options.own.is_empty() {
+        return Err(Failure::usage("`--license own` needs the repositories that are yours: list them in `export.own`"));
+    }
+    if let Some(name) = &config.name {
+        options.name.clone_from(name);
+    }
+    options.contact.clone_from(&config.contact);
+    options.removal.clone_from(&config.removal);
+    Ok(options)
+}
+
+/// Unix milliseconds; a date stands for its end, UTC.
+fn time(text: &str) -> Result<i64, Failure> {
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Ok(time.as_millisecond());
+    }
+    let end = |date: jiff::civil::Date| {
+        let midnight = date.tomorrow().ok()?.at(0, 0, 0, 0);
+        Some(jiff::tz::Offset::UTC.to_timestamp(midnight).ok()?.as_millisecond() - 1)
+    };
+    text.parse::<jiff::civil::Date>().ok().and_then(end).ok_or_else(|| {
+        Failure::usage(format!("Failed to read the time {text:?}: expected 2026-11-30 or 2026-11-30T12:00:00Z"))
+    })
+}
+
+fn warn(summary: &ExportSummary) {
+    if !summary.publishable {
+        crate::terminal::say(
+            "warning: the card is marked as not for publication; `export.contact` and `export.removal` are missing",
+        );
+    }
+}
+
 fn text(summary: &ExportSummary) -> String {
-    let mut lines = vec![format!(
-        "{} rows in {} shards, {} KB",
-        count(summary.rows as i64),
-        summary.shards.len(),
-        count((summary.bytes / 1000) as i64)
-    )];
-    lines.extend(summary.shards.iter().map(|s| format!("  {}", s.display())));
+    let mut lines = vec![format!("{}: {} KB", summary.out.display(), count((summary.bytes / 1000) as i64))];
+    for (config, rows) in &summary.configs {
+        lines.push(format!("  {config:<12} {:>12} rows", count(*rows as i64)));
+    }
+    let list = |what: &str, counts: &std::collections::BTreeMap<&'static str, u64>| {
+        let parts: Vec<String> = counts.iter().map(|(why, n)| format!("{} {why}", count(*n as i64))).collect();
+        (!parts.is_empty()).then(|| format!("{what}: {}", parts.join(", ")))
+    };
+    lines.extend(list("Texts withheld", &summary.withheld));
+    lines.extend(list("Passages redacted", &summary.redactions));
+    lines.extend(list("Repositories left out", &summary.left_out));
+    lines.extend(summary.differs_from_as_of.iter().map(|line| format!("Differs: {line}")));
+    lines.push(format!("Read {} before you share it", summary.out.join("README.md").display()));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_stands_for_its_end() {
+        let at = |text: &str| time(text).unwrap();
+        assert_eq!(at("1970-01-01"), 86_400_000 - 1);
+        assert_eq!(at("1970-01-01T00:00:01Z"), 1_000);
+        assert_eq!(time("yesterday").unwrap_err().exit, Exit::Usage);
+    }
 }

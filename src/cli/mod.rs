@@ -14,6 +14,7 @@ mod knowledge;
 mod lint;
 mod optout;
 mod output;
+mod report;
 mod retrieve;
 mod sandbox;
 mod segment;
@@ -89,7 +90,7 @@ enum Command {
     Status(status::StatusArgs),
     /// Take in git repositories and plain folders on this machine
     Ingest(ingest::IngestArgs),
-    /// Write Parquet shards
+    /// Write what may be shared: Parquet shards, card, manifest, attribution and the classifier
     Export(export::ExportArgs),
     /// Shrink a file to a budget without losing a constraint, or refuse
     Compact(compact::CompactArgs),
@@ -103,6 +104,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Rules that a summariser will lose, duplicates, contradictions and dead pointers of agent files
     Lint(lint::LintArgs),
+    /// Write one HTML page with plots of what the corpus holds
+    Report(report::ReportArgs),
     /// A GitHub API on this machine, to try and test against
     Sandbox(sandbox::SandboxArgs),
     /// Find the items of texts, and what in them must not be passed on
@@ -137,9 +140,9 @@ impl Context {
         Ok(targets)
     }
 
-    /// Where an export goes: as asked for, else as configured, else `exports`.
+    /// Where an export goes: as asked for, else as configured, else `exports/corpus`.
     fn out(&self, asked: Option<&PathBuf>) -> PathBuf {
-        asked.or(self.config.export.out.as_ref()).cloned().unwrap_or_else(|| PathBuf::from("exports"))
+        asked.or(self.config.export.out.as_ref()).cloned().unwrap_or_else(|| PathBuf::from("exports/corpus"))
     }
 
     /// Keep a corpus to one service: generated artifacts must never mix with real ones, nor those of two hosts.
@@ -221,6 +224,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             Command::Status(args) => status::run(&context, &args).await,
             Command::Ingest(args) => ingest::run(&context, &args).await,
             Command::Export(args) => export::run(&context, &args).await,
+            Command::Report(args) => report::run(&context, &args).await,
             Command::Sandbox(args) => sandbox::run(&context, &args).await,
             Command::Segment(args) => segment::run(&context, &args).await,
             Command::Dedup(args) => dedup::run(&context, &args).await,

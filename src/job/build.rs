@@ -3,8 +3,9 @@
 
 use super::JudgeError;
 use super::crawl::{self, CrawlError, CrawlOptions};
-use super::export::{self, ExportError};
+use super::export::{self, ExportError, ExportOptions, ModelInfo};
 use super::ingest::{self, IngestError, IngestOptions, IngestSummary};
+use super::report::{self, ReportError};
 use crate::github::{Credentials, Endpoints, GitHub, Options, Policy, Token};
 use crate::monitor::Monitor;
 use crate::plan::Targets;
@@ -49,8 +50,8 @@ pub enum Origin {
 pub struct BuildOptions {
     /// Where the artifacts come from.
     pub origin: Origin,
-    /// Folder for shards and report.
-    pub out: PathBuf,
+    /// What to export, and where to; the report lies beside the shards.
+    pub export: ExportOptions,
 }
 
 /// What one step did.
@@ -75,6 +76,10 @@ pub struct BuildSummary {
     pub counts: Counts,
     /// Shards, in order.
     pub shards: Vec<PathBuf>,
+    /// The page with plots.
+    pub report: Option<PathBuf>,
+    /// The model beside the shards.
+    pub model: Option<ModelInfo>,
     /// Some step left something out and said so.
     #[serde(skip)]
     pub partial: bool,
@@ -107,6 +112,9 @@ pub enum BuildError {
     /// The export failed.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// The report failed.
+    #[error(transparent)]
+    Report(#[from] ReportError),
 }
 
 /// Run every step over `store`.
@@ -116,7 +124,8 @@ pub async fn build(
     options: &BuildOptions,
     monitor: &dyn Monitor,
 ) -> Result<BuildSummary, BuildError> {
-    let mut build = Build { store, steps: Vec::new(), shards: Vec::new(), partial: false, paused: false };
+    let mut build =
+        Build { store, steps: Vec::new(), shards: Vec::new(), report: None, model: None, partial: false, paused: false };
     match &options.origin {
         Origin::Local(paths) => build.ingest(targets, paths, monitor).await?,
         Origin::GitHub { github, crawl } => build.crawl(github, &targets, crawl, monitor).await?,
@@ -125,7 +134,10 @@ pub async fn build(
     }
     build.judge(monitor).await?;
     if !build.paused {
-        build.export(&options.out, monitor).await?;
+        build.export(&options.export, monitor).await?;
+    }
+    if !build.paused {
+        build.report_page(&options.export.out, monitor).await?;
     }
     build.finish().await
 }
@@ -134,6 +146,8 @@ struct Build<'a> {
     store: &'a Store,
     steps: Vec<StepReport>,
     shards: Vec<PathBuf>,
+    report: Option<PathBuf>,
+    model: Option<ModelInfo>,
     partial: bool,
     paused: bool,
 }
@@ -208,11 +222,12 @@ impl Build<'_> {
         Ok(())
     }
 
-    async fn export(&mut self, out: &Path, monitor: &dyn Monitor) -> Result<(), BuildError> {
+    async fn export(&mut self, options: &ExportOptions, monitor: &dyn Monitor) -> Result<(), BuildError> {
         let begun = Instant::now();
-        match export::export(self.store, out, monitor).await {
+        match export::export(self.store, options, monitor).await {
             Ok(summary) => {
                 self.shards.clone_from(&summary.shards);
+                self.model = Some(summary.model.clone());
                 self.report("export", begun, &summary);
                 Ok(())
             }
@@ -222,6 +237,14 @@ impl Build<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn report_page(&mut self, out: &Path, monitor: &dyn Monitor) -> Result<(), BuildError> {
+        let begun = Instant::now();
+        let summary = report::report(self.store, &out.join(report::FILE), monitor).await?;
+        self.report = Some(summary.report.clone());
+        self.report("report", begun, &summary);
+        Ok(())
     }
 
     fn report(&mut self, name: &'static str, begun: Instant, summary: &impl Serialize) {
@@ -239,6 +262,8 @@ impl Build<'_> {
             steps: self.steps,
             counts: self.store.counts().await?,
             shards: self.shards,
+            report: self.report,
+            model: self.model,
             partial: self.partial,
             paused: self.paused,
         })

@@ -9,6 +9,7 @@ pub mod ingest;
 mod judging;
 pub mod license;
 pub mod optout;
+pub mod report;
 pub mod segment;
 pub mod tag;
 

@@ -392,7 +392,7 @@ impl Store {
     }
 }
 
-fn list(query: &mut QueryBuilder<'_, Sqlite>, ids: &[i64]) {
+fn list(query: &mut QueryBuilder<Sqlite>, ids: &[i64]) {
     let mut values = query.separated(", ");
     for id in ids {
         values.push_bind(*id);

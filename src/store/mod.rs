@@ -7,6 +7,7 @@ mod artifacts;
 mod blobs;
 mod crawl;
 mod export;
+mod figures;
 mod listing;
 mod optouts;
 mod repos;
@@ -21,6 +22,7 @@ pub use crawl::{HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, 
 pub use export::{
     ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
 };
+pub use figures::{CrossCount, GrowthRow, WindowCount, WordCount};
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use repos::{RepoFacts, RepoId, RepoRow};

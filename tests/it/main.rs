@@ -8,6 +8,8 @@ mod cli;
 #[cfg(feature = "app")]
 mod crawl;
 #[cfg(feature = "app")]
+mod export;
+#[cfg(feature = "app")]
 mod github;
 #[cfg(feature = "app")]
 mod ingest;

@@ -8,7 +8,7 @@ use crate::parquet::{
     ArtifactTable, ColumnInfo, GoldTable, ItemTable, OccurrenceTable, SCHEMA_VERSION, Table as _, Written, columns_of,
 };
 use crate::store::{Funnel, RunRow, Store};
-use crate::{redact, segment, tag};
+use crate::{license, redact, segment, tag};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -157,6 +157,7 @@ pub(super) async fn head(
         ("redact", u32::from(redact::VERSION)),
         ("tag", tag::TAGGER_VERSION),
         ("dedup", u32::from(dedup::VERSION)),
+        ("license", license::VERSION),
     ]);
     let mut left_out = selection.left_out.clone();
     // Removed by an opt-out: nothing of them is stored, so only their number can be told.

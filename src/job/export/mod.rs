@@ -178,6 +178,8 @@ pub struct ExportSummary {
     pub left_out: BTreeMap<&'static str, u64>,
     /// How this differs from an export at the time that was asked for; empty without one.
     pub differs_from_as_of: Vec<String>,
+    /// The model beside the shards.
+    pub model: ModelInfo,
     /// Whether the card names a contact and a way to ask for removal.
     pub publishable: bool,
 }
@@ -222,6 +224,7 @@ pub async fn export(
         withheld: manifest.withheld,
         left_out: manifest.left_out,
         differs_from_as_of: manifest.as_of.map(|a| a.differs).unwrap_or_default(),
+        model: manifest.model,
         publishable: options.contact.is_some() && options.removal.is_some(),
     })
 }

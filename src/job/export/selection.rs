@@ -225,9 +225,9 @@ mod tests {
     fn repositories_that_share_a_text_are_in_one_split() {
         let repos: Vec<_> = (0..60).map(|n| repo(n, &format!("r{n:02}"), None)).collect();
         // Each shares a text with the one ten further on, so there are ten groups.
-        let keys: Vec<_> =
-            (0..60).flat_map(|n| [key(n, n, n % 10, 500), key(100 + n, n, 1000, 20), key(200 + n, n, 2000 + n, 90)]);
-        let selection = Selection::new(repos, keys.collect(), &HashSet::new(), &options());
+        let of = |n| [key(n, n, n % 10, 500), key(100 + n, n, 1000, 20), key(200 + n, n, 2000 + n, 90)];
+        let keys = (0..60).flat_map(of).collect();
+        let selection = Selection::new(repos, keys, &HashSet::new(), &options());
         let splits: Vec<Split> = selection.repos.iter().map(|r| r.split).collect();
         assert!((0..50).all(|n| splits[n] == splits[n + 10]), "a group is split");
         assert!(HashSet::<&str>::from_iter(splits.iter().map(|s| s.as_str())).len() > 1, "everything is one group");
