@@ -57,11 +57,7 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<Exit, Fa
 }
 
 /// What the configuration and the flags ask for.
-pub(super) fn options(
-    context: &Context,
-    out: Option<&PathBuf>,
-    tier: Option<&str>,
-) -> Result<ExportOptions, Failure> {
+pub(super) fn options(context: &Context, out: Option<&PathBuf>, tier: Option<&str>) -> Result<ExportOptions, Failure> {
     let config = &context.config.export;
     let mut options = ExportOptions::new(context.out(out));
     if let Some(word) = tier.or(config.license.as_deref()) {

@@ -124,8 +124,15 @@ pub async fn build(
     options: &BuildOptions,
     monitor: &dyn Monitor,
 ) -> Result<BuildSummary, BuildError> {
-    let mut build =
-        Build { store, steps: Vec::new(), shards: Vec::new(), report: None, model: None, partial: false, paused: false };
+    let mut build = Build {
+        store,
+        steps: Vec::new(),
+        shards: Vec::new(),
+        report: None,
+        model: None,
+        partial: false,
+        paused: false,
+    };
     match &options.origin {
         Origin::Local(paths) => build.ingest(targets, paths, monitor).await?,
         Origin::GitHub { github, crawl } => build.crawl(github, &targets, crawl, monitor).await?,

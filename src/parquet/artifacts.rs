@@ -97,12 +97,16 @@ impl Table for ArtifactTable {
         c.maybe_string("function", Role::Enum, |r| r.function.as_deref());
         c.maybe_string("authorship", Role::Enum, |r| r.authorship.as_deref());
         c.maybe_string("specificity", Role::Enum, |r| r.specificity.as_deref());
-        c.maybe_list("tags", |r| r.tags.as_deref(), |c| {
-            c.string("dimension", Role::Enum, |t| &t.dimension);
-            c.string("value", Role::Enum, |t| &t.value);
-            c.string("rule", Role::Enum, |t| &t.rule);
-            c.real("confidence", |t| t.confidence);
-        });
+        c.maybe_list(
+            "tags",
+            |r| r.tags.as_deref(),
+            |c| {
+                c.string("dimension", Role::Enum, |t| &t.dimension);
+                c.string("value", Role::Enum, |t| &t.value);
+                c.string("rule", Role::Enum, |t| &t.rule);
+                c.real("confidence", |t| t.confidence);
+            },
+        );
         c.string("mode", Role::Enum, |r| &r.mode);
         c.maybe_string("resolves_to", Role::Plain, |r| r.resolves_to.as_deref());
         c.maybe_string("resolved_sha256", Role::Plain, |r| r.resolved_sha256.as_deref());

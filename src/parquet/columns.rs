@@ -122,12 +122,8 @@ impl<'a, R> Columns<'a, R> {
             list.iter().for_each(|text| column.append_value(text));
         }
         let element = Arc::new(Field::new("element", DataType::Utf8, false));
-        let array = ListArray::new(
-            Arc::clone(&element),
-            OffsetBuffer::from_lengths(lengths),
-            Arc::new(column.finish()),
-            None,
-        );
+        let array =
+            ListArray::new(Arc::clone(&element), OffsetBuffer::from_lengths(lengths), Arc::new(column.finish()), None);
         self.add(name, DataType::List(element), false, Role::Plain, Arc::new(array));
         self.roles.push((format!("{name}.list.element"), role));
     }

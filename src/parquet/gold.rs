@@ -77,15 +77,19 @@ impl Table for GoldTable {
         c.string("text_sha256", Role::Plain, |r| &r.text_sha256);
         c.maybe_string("type", Role::Enum, |r| r.knowledge_type.as_deref());
         c.maybe_string("settled", Role::Enum, |r| r.settled.as_deref());
-        c.maybe_list("labels", |r| Some(&r.labels), |c| {
-            c.string("annotator", Role::Enum, |l| &l.annotator);
-            c.integer("pass", |l| l.pass);
-            c.maybe_string("type", Role::Enum, |l| l.knowledge_type.as_deref());
-            c.maybe_string("second", Role::Enum, |l| l.second.as_deref());
-            c.boolean("flagged", |l| l.flagged);
-            c.integer("rubric", |l| l.rubric);
-            c.string("origin", Role::Enum, |l| &l.origin);
-        });
+        c.maybe_list(
+            "labels",
+            |r| Some(&r.labels),
+            |c| {
+                c.string("annotator", Role::Enum, |l| &l.annotator);
+                c.integer("pass", |l| l.pass);
+                c.maybe_string("type", Role::Enum, |l| l.knowledge_type.as_deref());
+                c.maybe_string("second", Role::Enum, |l| l.second.as_deref());
+                c.boolean("flagged", |l| l.flagged);
+                c.integer("rubric", |l| l.rubric);
+                c.string("origin", Role::Enum, |l| &l.origin);
+            },
+        );
         c.maybe_string("text", Role::Text, |r| r.text.as_deref());
         c
     }

@@ -71,10 +71,14 @@ impl Table for ItemTable {
         c.maybe_string("license", Role::Enum, |r| r.license.as_deref());
         c.string("split", Role::Enum, |r| &r.split);
         c.maybe_string("type", Role::Enum, |r| r.knowledge_type.as_deref());
-        c.maybe_list("probabilities", |r| r.probabilities.as_deref(), |c| {
-            c.string("type", Role::Enum, |p| &p.knowledge_type);
-            c.real("probability", |p| p.probability);
-        });
+        c.maybe_list(
+            "probabilities",
+            |r| r.probabilities.as_deref(),
+            |c| {
+                c.string("type", Role::Enum, |p| &p.knowledge_type);
+                c.real("probability", |p| p.probability);
+            },
+        );
         c.maybe_real("risk", |r| r.risk);
         c.maybe_string("model", Role::Enum, |r| r.model.as_deref());
         c.maybe_string("text", Role::Text, |r| r.text.as_deref());

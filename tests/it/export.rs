@@ -32,13 +32,8 @@ const ARTIFACTS: [(&str, Option<&str>, Option<i64>, &str, &str); 7] = [
 async fn put(store: &Store, run: RunId, row: &(&str, Option<&str>, Option<i64>, &str, &str)) {
     let (slug, license, stars, path, text) = row;
     let facts = RepoFacts { license_api: license.map(str::to_owned), stars: *stars, ..RepoFacts::default() };
-    let repo = RepoRow {
-        node_id: None,
-        slug: slug.parse().unwrap(),
-        source: RepoSource::Local,
-        facts,
-        facts_at: Some(1),
-    };
+    let repo =
+        RepoRow { node_id: None, slug: slug.parse().unwrap(), source: RepoSource::Local, facts, facts_at: Some(1) };
     let repo = store.put_repos(run, &[repo]).await.unwrap()[0];
     let blob = store.put_blobs(run, &[Codec::plain().encode(text.as_bytes()).unwrap()]).await.unwrap()[0];
     let artifact = ArtifactRow {
@@ -160,7 +155,8 @@ async fn an_earlier_state_comes_back_and_says_how_it_differs() {
     export::export(&store, &options(&out), &Silent::default()).await.unwrap();
     let now = jiff::Timestamp::now().as_millisecond();
     let run = store.begin_run("refresh", &json!({}), now + 1_000).await.unwrap();
-    put(&store, run, &("a/free", Some("MIT"), None, "CLAUDE.md", "- Another text, long enough to say something\n")).await;
+    put(&store, run, &("a/free", Some("MIT"), None, "CLAUDE.md", "- Another text, long enough to say something\n"))
+        .await;
     put(&store, run, &("d/new", Some("MIT"), None, "CLAUDE.md", LONG)).await;
     let summary = export::export(&store, &options(&then), &Silent::default()).await.unwrap();
     assert_eq!((summary.rows, summary.configs["occurrences"]), (8, 9));

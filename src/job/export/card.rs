@@ -63,11 +63,13 @@ fn size(rows: u64) -> &'static str {
 }
 
 fn configs(manifest: &Manifest) -> String {
-    let entry = |name: &&str| {
-        let default = if *name == "artifacts" { "  default: true\n" } else { "" };
+    let entry = |name: &str| {
+        let default = if name == "artifacts" { "  default: true\n" } else { "" };
         format!("- config_name: {name}\n{default}  data_files:\n  - split: train\n    path: data/{name}-*.parquet\n")
     };
-    manifest.configs.keys().map(|name| entry(&name)).collect::<String>().trim_end().to_owned()
+    // Some loaders fail on a configuration without rows; its shard is there all the same.
+    let filled = manifest.configs.iter().filter(|(name, info)| info.rows > 0 || **name == "artifacts");
+    filled.map(|(name, _)| entry(name)).collect::<String>().trim_end().to_owned()
 }
 
 fn tables(manifest: &Manifest) -> String {
@@ -95,7 +97,9 @@ fn funnel(manifest: &Manifest) -> String {
 
 fn tier(tier: Tier) -> &'static str {
     match tier {
-        Tier::Permissive => "texts are included where the repository's licence is permissive, else only what is said of them.",
+        Tier::Permissive => {
+            "texts are included where the repository's licence is permissive, else only what is said of them."
+        }
         Tier::AllMetadata => "no texts are included, only what is said of them.",
         Tier::Own => "texts are included of the publisher's own repositories, of others only what is said of them.",
     }
@@ -120,7 +124,8 @@ fn quality(manifest: &Manifest) -> String {
         let part = |key: &str| value.get(key).and_then(serde_json::Value::as_f64);
         Some(format!("{:.3} ({:.3}–{:.3})", part("value")?, part("low")?, part("high")?))
     };
-    let predicted = if manifest.model.predictions { "Predictions by" } else { "No predictions yet; beside the data lies" };
+    let predicted =
+        if manifest.model.predictions { "Predictions by" } else { "No predictions yet; beside the data lies" };
     let mut text = format!(
         "{predicted} the {} tier, tensors `{}`. Its figures on its own gold labels, with 95 % intervals:\n\n",
         manifest.model.tier, manifest.model.hash

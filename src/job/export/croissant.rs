@@ -64,24 +64,41 @@ pub(super) fn render(manifest: &Manifest, options: &ExportOptions) -> String {
 
 fn field(config: &str, column: &ColumnInfo, kind: &str, source: &str) -> Value {
     let id = format!("{config}/{}", column.name);
+    let element = column.kind.strip_prefix("list<").and_then(|k| k.strip_suffix('>'));
+    if let Some(members) = element.and_then(|e| e.strip_prefix("struct<")).and_then(|e| e.strip_suffix('>')) {
+        let sub = |member: &str| {
+            let (name, kind_of) = member.split_once(": ")?;
+            let id = format!("{id}/{name}");
+            Some(json!({
+                "@type": "cr:Field", "@id": id, "name": id, "dataType": data_type(kind_of),
+                "source": {
+                    kind: { "@id": source }, "extract": { "column": column.name },
+                    "transform": { "jsonPath": format!("$[*].{name}") },
+                },
+            }))
+        };
+        let parts: Vec<Value> = members.split(", ").filter_map(sub).collect();
+        return json!({ "@type": "cr:Field", "@id": id, "name": id, "repeated": true, "subField": parts });
+    }
     let mut field = json!({
-        "@type": "cr:Field", "@id": id, "name": id,
+        "@type": "cr:Field", "@id": id, "name": id, "dataType": data_type(element.unwrap_or(&column.kind)),
         "source": { kind: { "@id": source }, "extract": { "column": column.name } },
     });
-    let element = column.kind.strip_prefix("list<").and_then(|k| k.strip_suffix('>'));
-    let simple = element.unwrap_or(&column.kind);
     if element.is_some() {
         field["isArray"] = json!(true);
         field["arrayShape"] = json!("-1");
     }
-    match simple {
-        "int64" => field["dataType"] = json!("sc:Integer"),
-        "float32" | "float64" => field["dataType"] = json!("sc:Float"),
-        "bool" => field["dataType"] = json!("sc:Boolean"),
-        "timestamp[us, UTC]" => field["dataType"] = json!("sc:DateTime"),
-        _ => field["dataType"] = json!("sc:Text"),
-    }
     field
+}
+
+fn data_type(kind: &str) -> &'static str {
+    match kind {
+        "int64" => "sc:Integer",
+        "float32" | "float64" => "sc:Float",
+        "bool" => "sc:Boolean",
+        "timestamp[us, UTC]" => "sc:DateTime",
+        _ => "sc:Text",
+    }
 }
 
 fn context() -> Value {
@@ -90,6 +107,7 @@ fn context() -> Value {
         "column": "cr:column", "conformsTo": "dct:conformsTo", "cr": "http://mlcommons.org/croissant/",
         "rai": "http://mlcommons.org/croissant/RAI/", "data": { "@id": "cr:data", "@type": "@json" },
         "dataType": { "@id": "cr:dataType", "@type": "@vocab" }, "dct": "http://purl.org/dc/terms/",
+        "equivalentProperty": "cr:equivalentProperty",
         "examples": { "@id": "cr:examples", "@type": "@json" }, "extract": "cr:extract", "field": "cr:field",
         "fileProperty": "cr:fileProperty", "fileObject": "cr:fileObject", "fileSet": "cr:fileSet",
         "format": "cr:format", "includes": "cr:includes", "isArray": "cr:isArray", "isLiveDataset": "cr:isLiveDataset",

@@ -231,7 +231,9 @@ pub(super) fn complete(mut head: Manifest, tally: &Tally, written: &[(&'static s
     if rows(&head, ItemTable::NAME) == 0 {
         missing.push("No items: `aac segment` finds them".to_owned());
     } else if !tally.predicted {
-        missing.push("No predictions: `type`, `probabilities` and `risk` are null until `aac classify` has run".to_owned());
+        missing.push(
+            "No predictions: `type`, `probabilities` and `risk` are null until `aac classify` has run".to_owned(),
+        );
     }
     if head.funnel.corpus.canonical.is_none() {
         missing.push("No clusters: `cluster` and `is_canonical` are null until `aac dedup` has run".to_owned());

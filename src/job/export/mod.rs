@@ -20,8 +20,8 @@ pub use manifest::{AsOf, ConfigInfo, FileInfo, Manifest, ModelInfo, RunInfo};
 
 use crate::monitor::Monitor;
 use crate::parquet::{
-    ArtifactRecord, ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError, ShardOptions,
-    Table as _, Written,
+    ArtifactRecord, ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError,
+    ShardOptions, Table as _, Written,
 };
 use crate::segment::PackError;
 use crate::store::{BlobId, ExportKey, RepoId, RunId, RunRow, Store, StoreError};
@@ -362,11 +362,7 @@ async fn write_artifacts(
 }
 
 /// One line a repository and commit. `seen` holds what was named of the repository at hand.
-fn attribute(
-    artifact: &ArtifactRecord,
-    seen: &mut Vec<(String, String)>,
-    tally: &mut Tally,
-) {
+fn attribute(artifact: &ArtifactRecord, seen: &mut Vec<(String, String)>, tally: &mut Tally) {
     let commit = artifact.commit.clone().unwrap_or_default();
     if seen.first().is_some_and(|(repo, _)| *repo != artifact.repo) {
         seen.clear();
@@ -388,7 +384,11 @@ fn attribute(
 }
 
 fn csv(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
 }
 
 /// As many keys as fit in memory with their bodies, at least one.

@@ -3,13 +3,8 @@
 use crate::redact::{self, RedactionKind};
 use std::ops::Range;
 
-const KINDS: [RedactionKind; 5] = [
-    RedactionKind::Secret,
-    RedactionKind::PrivateKey,
-    RedactionKind::Email,
-    RedactionKind::Ip,
-    RedactionKind::Handle,
-];
+const KINDS: [RedactionKind; 5] =
+    [RedactionKind::Secret, RedactionKind::PrivateKey, RedactionKind::Email, RedactionKind::Ip, RedactionKind::Handle];
 
 /// A redacted text with the places of what was replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,7 +53,13 @@ impl Redacted {
         match index.checked_sub(1).and_then(|index| self.moves.get(index)) {
             None => at,
             Some((from, to)) if at >= from.end => at - from.end + to.end,
-            Some((_, to)) => if begins { to.start } else { to.end },
+            Some((_, to)) => {
+                if begins {
+                    to.start
+                } else {
+                    to.end
+                }
+            }
         }
     }
 }

@@ -4,10 +4,10 @@ use super::redacted::Redacted;
 use super::selection::Repo;
 use crate::encoding;
 use crate::parquet::{ArtifactRecord, ItemRecord, ProbabilityRecord, TagRecord};
+use crate::redact;
 use crate::segment::{self, PackError};
 use crate::store::{ExportArtifact, ExportReading, ExportTag};
 use crate::taxonomy::Dimension;
-use crate::redact;
 
 /// An artifact with everything that its rows are made of.
 pub(super) struct Source<'a> {
@@ -43,9 +43,8 @@ pub(super) fn rows(source: Source<'_>, body: &[u8], reading: &ExportReading) -> 
         (Some(original), true) => items(repo, &artifact, original, shown.as_ref(), reading)?,
         _ => Vec::new(),
     };
-    let tagged = |dimension: Dimension| {
-        tags.iter().find(|tag| tag.dimension == dimension.as_str()).map(|tag| tag.value.clone())
-    };
+    let tagged =
+        |dimension: Dimension| tags.iter().find(|tag| tag.dimension == dimension.as_str()).map(|tag| tag.value.clone());
     let kinds = shown.as_ref().map(|shown| shown.kinds.as_slice()).unwrap_or_default();
     let record = ArtifactRecord {
         url: source_url(repo, &artifact),
@@ -116,9 +115,8 @@ fn items(
 ) -> Result<Vec<ItemRecord>, PackError> {
     let (Some(packed), Some(version)) = (&reading.items, reading.segmenter) else { return Ok(Vec::new()) };
     let found = segment::unpack(packed)?;
-    let predicted = (reading.predicted_segmenter == Some(version))
-        .then(|| predictions(reading, found.items.len()))
-        .flatten();
+    let predicted =
+        (reading.predicted_segmenter == Some(version)).then(|| predictions(reading, found.items.len())).flatten();
     let slug = repo.slug();
     let sha256 = artifact.sha256.to_string();
     let headings: Vec<String> = match shown {

@@ -163,13 +163,7 @@ impl Selection {
 }
 
 /// Why a repository may not be in an export at all.
-fn reason(
-    row: &ExportRepo,
-    own: bool,
-    key: &str,
-    owner: &str,
-    optouts: &HashSet<String>,
-) -> Option<&'static str> {
+fn reason(row: &ExportRepo, own: bool, key: &str, owner: &str, optouts: &HashSet<String>) -> Option<&'static str> {
     if optouts.contains(key) || optouts.contains(owner) || row.presence == Presence::OptedOut.as_str() {
         Some("opted_out")
     } else if own {
@@ -245,11 +239,15 @@ mod tests {
     fn optouts_and_private_repositories_are_left_out_and_licences_decide_on_bodies() {
         let mut hidden = repo(4, "hidden", Some("MIT"));
         hidden.is_private = Some(true);
-        let repos = vec![repo(1, "a", Some("GPL-3.0")), repo(2, "b", Some("MIT")), repo(3, "gone", Some("MIT")), hidden];
+        let repos =
+            vec![repo(1, "a", Some("GPL-3.0")), repo(2, "b", Some("MIT")), repo(3, "gone", Some("MIT")), hidden];
         let keys = vec![key(1, 1, 7, 100), key(2, 2, 7, 100), key(3, 3, 8, 100), key(4, 4, 9, 100)];
         let optouts = HashSet::from(["o/gone".to_owned()]);
         let chosen = Selection::new(repos.clone(), keys.clone(), &optouts, &options());
-        assert_eq!(chosen.repos.iter().map(|r| (r.key.as_str(), r.open)).collect::<Vec<_>>(), [("o/a", false), ("o/b", true)]);
+        assert_eq!(
+            chosen.repos.iter().map(|r| (r.key.as_str(), r.open)).collect::<Vec<_>>(),
+            [("o/a", false), ("o/b", true)]
+        );
         assert_eq!(chosen.left_out, BTreeMap::from([("opted_out", 1), ("private", 1)]));
         assert_eq!(chosen.homes[&7], 2, "items stand where their text may be shown");
         let own = ExportOptions { tier: Tier::Own, own: vec!["O/Hidden".to_owned(), "o/gone".to_owned()], ..options() };

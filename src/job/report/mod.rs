@@ -90,8 +90,11 @@ impl Sections {
 
     fn absent(&mut self, title: &'static str, why: &str) {
         self.missing.push(title);
-        self.html +=
-            &format!("<section class=\"none\"><h2>{}</h2><p>Not there yet: {}</p></section>\n", escape(title), escape(why));
+        self.html += &format!(
+            "<section class=\"none\"><h2>{}</h2><p>Not there yet: {}</p></section>\n",
+            escape(title),
+            escape(why)
+        );
     }
 
     /// Bars of words, the rarest together as one.
@@ -166,8 +169,13 @@ fn functions(sections: &mut Sections, cells: &[CrossCount], platforms: &[crate::
         sections.absent("Platforms × functions", "`aac tag` says what each artifact is for.");
         let bars: Vec<(String, i64)> = platforms.iter().map(|p| (p.platform.clone(), p.artifacts)).collect();
         let table: Vec<_> = bars.iter().map(|(word, n)| (word.clone(), count(*n))).collect();
-        sections.plot(false, "Platforms", "Artifacts by the platform that owns their path.",
-            &plots::bars("plat", "Platforms", &bars), &table);
+        sections.plot(
+            false,
+            "Platforms",
+            "Artifacts by the platform that owns their path.",
+            &plots::bars("plat", "Platforms", &bars),
+            &table,
+        );
         return;
     }
     let known: HashMap<(&str, &str), i64> = cells.iter().map(|c| ((c.row.as_str(), c.col.as_str()), c.count)).collect();
@@ -176,8 +184,14 @@ fn functions(sections: &mut Sections, cells: &[CrossCount], platforms: &[crate::
     let at = |row: &str, column: &str| known.get(&(row, column)).copied().unwrap_or(0);
     let svg = plots::heat("heat", "Platforms × functions", &rows, &columns, at);
     let table: Vec<_> = cells.iter().map(|c| (format!("{} · {}", c.row, c.col), count(c.count))).collect();
-    sections.plot(true, "Platforms × functions", "Artifacts by the platform that owns their path and what they are for. \
-        Shades follow the logarithm.", &svg, &table);
+    sections.plot(
+        true,
+        "Platforms × functions",
+        "Artifacts by the platform that owns their path and what they are for. \
+        Shades follow the logarithm.",
+        &svg,
+        &table,
+    );
 }
 
 fn sizes(sections: &mut Sections, sizes: &[i64]) {
@@ -202,7 +216,13 @@ fn sizes(sections: &mut Sections, sizes: &[i64]) {
     let mark = (exact.max(0.0), format!("median {} bytes", count(*median)));
     let svg = plots::histogram("size", "Sizes of distinct texts", &columns, Some(mark));
     let table: Vec<_> = columns.iter().map(|(from, n)| (format!("from {from} bytes"), count(*n))).collect();
-    sections.plot(true, "Sizes", "Distinct texts by bytes; each column is twice as wide as the one before.", &svg, &table);
+    sections.plot(
+        true,
+        "Sizes",
+        "Distinct texts by bytes; each column is twice as wide as the one before.",
+        &svg,
+        &table,
+    );
 }
 
 fn licences(sections: &mut Sections, tiers: &[WordCount]) {
@@ -210,7 +230,13 @@ fn licences(sections: &mut Sections, tiers: &[WordCount]) {
         sections.absent("Licences", "`aac tag` judges the licence of each repository.");
         return;
     }
-    sections.words("Licences", "Artifacts by how freely their repository's licence lets a text be passed on.", "lic", tiers, "not judged");
+    sections.words(
+        "Licences",
+        "Artifacts by how freely their repository's licence lets a text be passed on.",
+        "lic",
+        tiers,
+        "not judged",
+    );
 }
 
 fn duplicates(sections: &mut Sections, counts: &crate::store::Counts, clusters: &[i64]) {
@@ -218,7 +244,13 @@ fn duplicates(sections: &mut Sections, counts: &crate::store::Counts, clusters: 
     if clusters.is_empty() {
         let svg = plots::bars("dup", "Duplicates", &rows);
         let table: Vec<_> = rows.iter().map(|(w, n)| (w.clone(), count(*n))).collect();
-        sections.plot(false, "Duplicates", "Exact ones. Near-duplicates are not there yet: `aac dedup` finds them.", &svg, &table);
+        sections.plot(
+            false,
+            "Duplicates",
+            "Exact ones. Near-duplicates are not there yet: `aac dedup` finds them.",
+            &svg,
+            &table,
+        );
         return;
     }
     let members: i64 = clusters.iter().sum();
@@ -294,8 +326,14 @@ fn quality(sections: &mut Sections) {
         return;
     }
     let table: Vec<_> = rows.iter().map(|(w, v, l, h)| (w.clone(), format!("{v:.3} ({l:.3}–{h:.3})"))).collect();
-    sections.plot(false, "Classifier", "The shipped linear model on its own gold labels (nested cross-validation by \
-        repository), with 95 % intervals: figures of the model, not of this corpus.", &plots::intervals("qual", "Classifier", &rows), &table);
+    sections.plot(
+        false,
+        "Classifier",
+        "The shipped linear model on its own gold labels (nested cross-validation by \
+        repository), with 95 % intervals: figures of the model, not of this corpus.",
+        &plots::intervals("qual", "Classifier", &rows),
+        &table,
+    );
 }
 
 fn growth(sections: &mut Sections, runs: &[GrowthRow]) {

@@ -126,7 +126,13 @@ pub(super) fn histogram(id: &str, title: &str, columns: &[(String, i64)], mark: 
 }
 
 /// A table of counts as shades; cells hold their numbers.
-pub(super) fn heat(id: &str, title: &str, rows: &[String], columns: &[String], at: impl Fn(&str, &str) -> i64) -> String {
+pub(super) fn heat(
+    id: &str,
+    title: &str,
+    rows: &[String],
+    columns: &[String],
+    at: impl Fn(&str, &str) -> i64,
+) -> String {
     const LABEL: u32 = 86;
     const HEAD: u32 = 84;
     const STEP: u32 = 26;
@@ -134,8 +140,7 @@ pub(super) fn heat(id: &str, title: &str, rows: &[String], columns: &[String], a
     let cell = f64::from(width - LABEL) / columns.len().max(1) as f64;
     let height = HEAD + rows.len() as u32 * STEP + 4;
     let most = rows.iter().flat_map(|r| columns.iter().map(|c| at(r, c)).collect::<Vec<_>>()).max().unwrap_or(0).max(1);
-    let total: Vec<(String, i64)> =
-        rows.iter().map(|r| (r.clone(), columns.iter().map(|c| at(r, c)).sum())).collect();
+    let total: Vec<(String, i64)> = rows.iter().map(|r| (r.clone(), columns.iter().map(|c| at(r, c)).sum())).collect();
     let mut svg = open(width, height, id, title, &spoken(&total));
     for (index, column) in columns.iter().enumerate() {
         let x = f64::from(LABEL) + (index as f64 + 0.5) * cell;
@@ -148,7 +153,8 @@ pub(super) fn heat(id: &str, title: &str, rows: &[String], columns: &[String], a
     }
     for (line, row) in rows.iter().enumerate() {
         let y = HEAD + line as u32 * STEP;
-        let _ = write!(svg, "<text x=\"{}\" y=\"{}\" class=\"l e\">{}</text>", LABEL - 8, y + 17, escape(&short(row, 12)));
+        let _ =
+            write!(svg, "<text x=\"{}\" y=\"{}\" class=\"l e\">{}</text>", LABEL - 8, y + 17, escape(&short(row, 12)));
         for (index, column) in columns.iter().enumerate() {
             let n = at(row, column);
             let x = f64::from(LABEL) + index as f64 * cell;
