@@ -4,6 +4,7 @@
 //! code to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod agreement;
 pub mod classify;
 #[cfg(feature = "app")]
 pub mod cli;
