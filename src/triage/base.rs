@@ -164,6 +164,17 @@ impl Base {
         Self::read(path, text, tokenizer, |item| Judgement::from(&classifier.decide_unexplained(item, policy)))
     }
 
+    /// The base of another text made from this one, without asking anybody: an item whose words stood in this base keeps
+    /// its judgement, any other has none.
+    pub fn reread(&self, text: &str) -> Self {
+        let known: HashMap<ItemId, Judgement> =
+            self.items.iter().map(|item| (ItemId::of(self.text_of(item), 0), item.judgement)).collect();
+        let unknown = Judgement { item_type: KnowledgeType::Meta, risk: 0.0, pinned: false };
+        Self::read(&self.path, text, self.tokenizer, |item| {
+            known.get(&ItemId::of(item.text, 0)).copied().unwrap_or(unknown)
+        })
+    }
+
     /// Put a base together from judgements in item order. `known` gives ids by the start of an item's text.
     pub(super) fn assemble(
         path: &str,

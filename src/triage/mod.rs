@@ -18,6 +18,7 @@ mod measure;
 mod render;
 mod retrieve;
 mod shorten;
+mod tables;
 mod tokens;
 mod topics;
 mod verify;
@@ -35,6 +36,10 @@ pub use kmeans::{Leaf, WordVector, split};
 pub use lint::{Finding, Lint, Rule, lint, sarif};
 pub use measure::{KEY_TOKEN_SHARE, Preservation, Share, preservation};
 pub use retrieve::{Found, Pinning, Query, Retrieved, retrieve, retrieve_by};
+pub use tables::{
+    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, RetrievalRow, Round, TaggedQuery, compaction_table,
+    decomposition_table, paper_compaction, retrieval_table, rounds_table,
+};
 pub use tokens::{Budget, BudgetError, Tokenizer};
 pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};
 pub use verify::{Guard, Guarded, guards, missing, protect};
