@@ -1,5 +1,7 @@
 //! `aac evaluate`.
 
+mod operators;
+
 use super::output::{count, table};
 use super::{Context, Exit, Failure};
 use crate::job::evaluate::{TagEvaluation, evaluate_tags, read_labels, shipped_labels};
@@ -21,10 +23,24 @@ enum What {
         #[arg(long, value_name = "FILE")]
         gold: Option<PathBuf>,
     },
+    /// What TypeCompact and other compactors keep, beside the paper's Tables 5 and 6
+    Compaction(operators::OperatorArgs),
+    /// Constraints after five rounds of compaction, beside the paper's Figure 3
+    Rounds(operators::OperatorArgs),
+    /// Constraints where they bind, and what copying them costs, beside the paper's Table 7
+    Decomposition(operators::OperatorArgs),
 }
 
 pub(super) async fn run(context: &Context, args: &EvaluateArgs) -> Result<Exit, Failure> {
-    let What::Tags { gold } = &args.what;
+    match &args.what {
+        What::Tags { gold } => tags(context, gold.as_ref()).await,
+        What::Compaction(args) => operators::compaction(context, args).await,
+        What::Rounds(args) => operators::rounds(context, args).await,
+        What::Decomposition(args) => operators::decomposition(context, args).await,
+    }
+}
+
+async fn tags(context: &Context, gold: Option<&PathBuf>) -> Result<Exit, Failure> {
     let labels = match gold {
         Some(file) => read_labels(file)?,
         None => shipped_labels()?,

@@ -1,7 +1,50 @@
 //! Knowledge triage: operators that shrink, split and search an agent's knowledge without losing a constraint.
 //!
 //! A text is read once into a [`Base`] of typed items; what is flagged as a constraint is *pinned*. [`compact`] fits a
-//! base into a budget or refuses; [`protect`] guards the output of any other compactor.
+//! base into a budget or refuses, [`decompose`] splits one that is too large, [`retrieve`] pulls items back, and
+//! [`triage`] runs the three as one cycle. [`protect`] guards the output of any other compactor, [`Watch`] says when a
+//! context has to be compacted and stops what would lose a rule; [`check`] and [`lint`] look at files.
+//!
+//! All of it is pure and deterministic: no file, clock or network, no runtime. A package with
+//! `aac = { default-features = false }` gets these operators and the classifier that is compiled in.
+//!
+//! # A compaction hook for an agent runtime
+//!
+//! The runtime calls the hook before it replaces its context by a summary. The summary goes in only when every rule is
+//! in it, word for word; rules that the summariser lost are put back, and where that does not fit nothing is replaced.
+//!
+//! ```
+//! use aac::classify::{Policy, linear};
+//! use aac::taxonomy::OperatingPoint;
+//! use aac::triage::{Base, Escalation, Plan, Tokenizer, Watch};
+//!
+//! /// The context to go on with.
+//! fn before_compaction(context: &str, summary: &str, window: usize) -> Result<String, Escalation> {
+//!     let policy = Policy::at(OperatingPoint::Safe);
+//!     let base = Base::classify("session.md", context, Tokenizer::O200k, linear::shipped(), &policy);
+//!     match Watch::new(window).review(&base, summary) {
+//!         Plan::Wait { .. } => Ok(context.to_owned()),
+//!         Plan::Ready(planned) => planned.commit(context),
+//!         Plan::Escalate(escalation) => Err(escalation),
+//!     }
+//! }
+//!
+//! let context = "- NEVER write to the prod namespace; stage only.\n- The user refactors the staging manifests.\n";
+//! let next = before_compaction(context, "The user is refactoring manifests.", 200).unwrap();
+//! assert!(next.contains("NEVER write to the prod namespace"));
+//! assert!(before_compaction(context, "The user is refactoring manifests.", 10).is_err());
+//! ```
+//!
+//! # A lint step for CI
+//!
+//! `aac lint` ends with code 6 when it finds something, and writes SARIF for the code host:
+//!
+//! ```yaml
+//! - run: aac lint AGENTS.md CLAUDE.md --format sarif > agent-files.sarif
+//! - if: always()
+//!   uses: github/codeql-action/upload-sarif@v3
+//!   with: { sarif_file: agent-files.sarif }
+//! ```
 
 mod base;
 mod baselines;
