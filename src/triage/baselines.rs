@@ -65,6 +65,9 @@ impl Baseline {
     }
 }
 
+/// How many characters around a cut are tried for a better one.
+const WORD: usize = 24;
+
 /// Positions where a text may be cut, the ends included.
 fn cuts(text: &str) -> Vec<usize> {
     text.char_indices().map(|(at, _)| at).chain([text.len()]).collect()
@@ -79,7 +82,9 @@ fn head(base: &Base, budget: usize) -> String {
     while last > 0 && !fits(&cuts[last]) {
         last -= 1;
     }
-    text[..cuts[last]].to_owned()
+    // A cut within a word costs tokens that the whole word does not.
+    let further = (last + 1..cuts.len().min(last + WORD)).rev().find(|at| fits(&cuts[*at]));
+    text[..cuts[further.unwrap_or(last)]].to_owned()
 }
 
 fn tail(base: &Base, budget: usize) -> String {
@@ -90,7 +95,9 @@ fn tail(base: &Base, budget: usize) -> String {
     while first + 1 < cuts.len() && !fits(&cuts[first]) {
         first += 1;
     }
-    text[cuts[first.min(cuts.len() - 1)]..].to_owned()
+    let first = first.min(cuts.len() - 1);
+    let earlier = (first.saturating_sub(WORD)..first).find(|at| fits(&cuts[*at]));
+    text[cuts[earlier.unwrap_or(first)]..].to_owned()
 }
 
 fn prune(base: &Base, budget: usize) -> String {
@@ -149,6 +156,8 @@ fn greedy(base: &Base, budget: usize) -> String {
 fn facility_location(base: &Base, budget: usize) -> String {
     let vectors: Vec<WordVector> = base.items().iter().map(|item| WordVector::of(base.text_of(item))).collect();
     let cost: Vec<f32> = (0..vectors.len()).map(|index| price_alone(base, index, Form::Full).max(1) as f32).collect();
+    // Every similarity is needed in every round.
+    let similar: Vec<Vec<f32>> = vectors.par_iter().map(|a| vectors.iter().map(|b| a.dot(b)).collect()).collect();
     let mut covered = vec![0.0f32; vectors.len()];
     let mut open: Vec<usize> = (0..vectors.len()).collect();
     let mut order = Vec::new();
@@ -156,7 +165,7 @@ fn facility_location(base: &Base, budget: usize) -> String {
     // Gains only shrink as the set grows; what is spent bounds how many rounds can matter.
     while !open.is_empty() && spent < budget as f32 {
         let gain = |index: usize| -> f32 {
-            let sum: f32 = vectors.iter().zip(&covered).map(|(v, have)| (v.dot(&vectors[index]) - have).max(0.0)).sum();
+            let sum: f32 = similar[index].iter().zip(&covered).map(|(near, have)| (near - have).max(0.0)).sum();
             sum / cost[index]
         };
         let best = open
@@ -171,8 +180,8 @@ fn facility_location(base: &Base, budget: usize) -> String {
         if spent + cost[index] <= budget as f32 {
             spent += cost[index];
             order.push(index);
-            for (have, vector) in covered.iter_mut().zip(&vectors) {
-                *have = have.max(vector.dot(&vectors[index]));
+            for (have, near) in covered.iter_mut().zip(&similar[index]) {
+                *have = have.max(*near);
             }
         }
     }
