@@ -7,7 +7,7 @@ use crate::job::build::{self, BuildOptions, BuildSummary, Origin};
 use crate::job::crawl::CrawlOptions;
 use crate::store::Store;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -88,9 +88,25 @@ fn text(context: &Context, summary: &BuildSummary) -> String {
         count(counts.blobs),
         count(counts.items)
     );
-    for shard in &summary.shards {
-        out += &format!("  {}\n", shard.display());
+    let line = |what: &str, where_to: String| format!("  {what:<10} {where_to}\n");
+    if let Some(first) = summary.shards.first() {
+        let folder = first.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+        out += "\nMade:\n";
+        out += &line(
+            "to share",
+            format!("{} ({} shards; read its README.md first)", folder.display(), summary.shards.len()),
+        );
     }
-    out += &format!("\nNext: aac status --db {}\n", context.db.display());
+    if let Some(report) = &summary.report {
+        out += &line("to look at", report.display().to_string());
+    }
+    let db = if context.db == Path::new(crate::config::DEFAULT_DB) {
+        String::new()
+    } else {
+        format!(" --db {}", context.db.display())
+    };
+    out += "\nNext:\n";
+    out += &line("look", format!("aac status{db}"));
+    out += "The database holds secrets as found: share the export, never the database.\n";
     out
 }

@@ -169,7 +169,12 @@ pub(super) fn heat(
                 shade * 100.0
             );
             if n > 0 {
-                let dark = if shade > 0.55 { " i" } else { "" };
+                // On light pages only the darkest cells need light text, on dark ones every bright cell needs dark text.
+                let dark = match shade {
+                    s if s > 0.85 => " i j",
+                    s if s > 0.5 => " j",
+                    _ => "",
+                };
                 let _ = write!(
                     svg,
                     "<text x=\"{:.1}\" y=\"{}\" class=\"s m{dark}\">{}</text>",
@@ -215,11 +220,12 @@ pub(super) fn line(id: &str, title: &str, points: &[(String, i64)]) -> String {
             escape(label),
             count(*n)
         );
-        let ends = index == 0 || index + 1 == points.len();
-        if ends {
+        let anchor = if index == 0 { "" } else { " e" };
+        if index == 0 || index + 1 == points.len() {
             let _ = write!(
                 svg,
-                "<text x=\"{x:.1}\" y=\"{:.1}\" class=\"l m\">{}</text><text x=\"{x:.1}\" y=\"{}\" class=\"s m\">{}</text>",
+                "<text x=\"{x:.1}\" y=\"{:.1}\" class=\"l{anchor}\">{}</text>\
+                 <text x=\"{x:.1}\" y=\"{}\" class=\"s{anchor}\">{}</text>",
                 y - 8.0,
                 count(*n),
                 FLOOR + 18.0,
