@@ -102,7 +102,7 @@ mod tests {
         let start = TEXT.find("ann@").unwrap();
         let redacted = Redacted::new(TEXT, None);
         assert_eq!(&redacted.text[redacted.place(0..start + 3)], "Write to [redacted:email]");
-        assert_eq!(&redacted.text[redacted.place(start + 3..start + 20)], "[redacted:email] o");
+        assert_eq!(&redacted.text[redacted.place(start + 3..start + 20)], "[redacted:email] or");
         assert_eq!(&redacted.text[redacted.place(0..start)], "Write to ");
     }
 
