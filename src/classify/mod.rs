@@ -10,6 +10,7 @@ mod lexicon;
 pub mod linear;
 pub mod llm;
 pub mod metrics;
+pub mod pack;
 pub mod prototypes;
 pub mod rules;
 
@@ -93,7 +94,7 @@ impl Serialize for Probabilities {
 
 /// How much a source's word counts in the risk of an item (the paper's §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct AuthorityWeights {
     /// System prompt.
     pub sys: f32,
