@@ -250,10 +250,13 @@ CREATE TABLE tag (
     PRIMARY KEY (artifact_id, dimension)
 ) STRICT, WITHOUT ROWID;
 
+-- `model` is tier and hash, `segmenter` and `path` those of the segmentation whose items were classified, `packed` a
+-- form byte and seven bytes an item (`src/classify/pack.rs`).
 CREATE TABLE prediction (
     blob_id INTEGER PRIMARY KEY REFERENCES blob (id) ON DELETE CASCADE,
     model TEXT NOT NULL,
     segmenter INTEGER NOT NULL,
+    path TEXT NOT NULL,
     packed BLOB NOT NULL,
     run_id INTEGER NOT NULL REFERENCES run (id)
 ) STRICT;

@@ -1,5 +1,6 @@
 //! Flags, environment and `aac.toml`, resolved once into typed options: flag over environment over file over default.
 
+use crate::classify::AuthorityWeights;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,11 @@ pub const DEFAULT_DB: &str = "corpus.db";
 const KNOWN: &[&str] = &[
     "db",
     "platforms",
+    "classify.authority.dev",
+    "classify.authority.ret",
+    "classify.authority.sys",
+    "classify.authority.tool",
+    "classify.authority.user",
     "crawl.forks",
     "crawl.max_hours",
     "crawl.max_requests",
@@ -75,6 +81,16 @@ pub struct Config {
     pub crawl: CrawlConfig,
     /// Defaults of `aac export`, and what its card must say.
     pub export: ExportConfig,
+    /// Defaults of `aac classify`.
+    pub classify: ClassifyConfig,
+}
+
+/// `[classify]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ClassifyConfig {
+    /// How much each speaker's word counts in the risk of an item; the paper's weights where a key is absent.
+    pub authority: AuthorityWeights,
 }
 
 /// `[github]`: where the API is and what it allows. The token is never read from a file.
@@ -153,6 +169,13 @@ impl Config {
     }
 }
 
+/// The user's folder for models: `aac/classifier` in `XDG_DATA_HOME`, else in `~/.local/share`.
+pub fn model_folder() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))?;
+    Some(data.join("aac/classifier"))
+}
+
 fn flatten(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
     for (key, value) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
@@ -206,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_known_key_is_read_and_every_field_is_known() {
-        let text = "db = \"a.db\"\nplatforms = [\"all\"]\n[crawl]\nforks = true\nmax_hours = 1.5\nmax_requests = 3\n[export]\ncontact = \"c\"\nlicense = \"own\"\nname = \"n\"\nout = \"o\"\nown = [\"me\"]\nremoval = \"r\"\n[github]\napi_url = \"a\"\ngraphql_url = \"g\"\ncode_search_per_minute = 1\ncore_per_hour = 2\ngraphql_per_hour = 3\n";
+        let text = "db = \"a.db\"\nplatforms = [\"all\"]\n[classify.authority]\ndev = 1.1\nret = 0.5\nsys = 2.0\ntool = 0.7\nuser = 0.9\n[crawl]\nforks = true\nmax_hours = 1.5\nmax_requests = 3\n[export]\ncontact = \"c\"\nlicense = \"own\"\nname = \"n\"\nout = \"o\"\nown = [\"me\"]\nremoval = \"r\"\n[github]\napi_url = \"a\"\ngraphql_url = \"g\"\ncode_search_per_minute = 1\ncore_per_hour = 2\ngraphql_per_hour = 3\n";
         let config = parse(text).unwrap();
         let mut keys = Vec::new();
         flatten(&toml::from_str(text).unwrap(), "", &mut keys);
@@ -216,5 +239,8 @@ mod tests {
         assert_eq!(keys, known);
         assert_eq!(config.github.graphql_per_hour, Some(3));
         assert_eq!(config.export.own, ["me"]);
+        assert_eq!((config.classify.authority.sys, config.classify.authority.user), (2.0, 0.9));
+        let one = parse("[classify.authority]\nsys = 2.0\n").unwrap().classify.authority;
+        assert_eq!((one.sys, one.dev), (2.0, AuthorityWeights::default().dev));
     }
 }

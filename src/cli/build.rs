@@ -5,6 +5,7 @@ use super::{Context, Exit, Failure};
 use crate::github::Endpoints;
 use crate::job::build::{self, BuildOptions, BuildSummary, Origin};
 use crate::job::crawl::CrawlOptions;
+use crate::job::model::find_model;
 use crate::store::Store;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ pub(super) struct BuildArgs {
     /// Platform to collect, `all` for every known one; may be repeated [default: the eight of the paper]
     #[arg(long = "platform", value_name = "P")]
     platforms: Vec<String>,
+    /// Folder of the model [default: AAC_MODEL, the user's data folder, the one compiled in]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
 }
 
 pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Failure> {
@@ -53,13 +57,14 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
             }
         }
     };
+    let model = find_model(&context.model_places(args.model.as_ref())).map_err(Failure::usage)?;
     let store = Store::create(&context.db).await?;
     match &origin {
         Origin::Sandbox { .. } => context.claim(&store, Endpoints::SANDBOX).await?,
         Origin::GitHub { github, .. } => context.claim(&store, &github.options().endpoints.service()).await?,
         Origin::Local(_) | Origin::Kept => {}
     }
-    let summary = build::build(&store, targets, &BuildOptions { origin, export }, &context.terminal).await?;
+    let summary = build::build(&store, targets, &BuildOptions { origin, export, model }, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, |summary| text(context, summary))?;
     Ok(if summary.paused {
@@ -88,6 +93,14 @@ fn text(context: &Context, summary: &BuildSummary) -> String {
         count(counts.blobs),
         count(counts.items)
     );
+    out += &format!("Items by the model {}", summary.model);
+    let figure = |name: &str| summary.model_stored_figures.as_ref()?.get(name)?.get("value")?.as_f64();
+    if let (Some(accuracy), Some(f1)) = (figure("accuracy"), figure("constraint_f1")) {
+        out += &format!(
+            "; when it was fitted, on held-out real gold:\n  accuracy {accuracy:.2}, constraint F1 {f1:.2} (stored figures, not measured on this corpus)"
+        );
+    }
+    out.push('\n');
     let line = |what: &str, where_to: String| format!("  {what:<10} {where_to}\n");
     if let Some(first) = summary.shards.first() {
         let folder = first.parent().and_then(Path::parent).unwrap_or(Path::new("."));

@@ -1,5 +1,6 @@
 //! `aac evaluate`.
 
+mod classifier;
 mod operators;
 
 use super::output::{count, table};
@@ -29,6 +30,10 @@ enum What {
     Rounds(operators::OperatorArgs),
     /// Constraints where they bind, and what copying them costs, beside the paper's Table 7
     Decomposition(operators::OperatorArgs),
+    /// Types of items against labels, beside the paper's Tables 4 and 9
+    Classifier(classifier::MoreArgs),
+    /// Rules in four grammatical forms against hard negatives, beside the paper's Figure 4
+    Phrasing(classifier::ClassifierArgs),
 }
 
 pub(super) async fn run(context: &Context, args: &EvaluateArgs) -> Result<Exit, Failure> {
@@ -37,6 +42,8 @@ pub(super) async fn run(context: &Context, args: &EvaluateArgs) -> Result<Exit, 
         What::Compaction(args) => operators::compaction(context, args).await,
         What::Rounds(args) => operators::rounds(context, args).await,
         What::Decomposition(args) => operators::decomposition(context, args).await,
+        What::Classifier(args) => classifier::classifier(context, args).await,
+        What::Phrasing(args) => classifier::phrasing(context, args).await,
     }
 }
 

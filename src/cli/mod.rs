@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod classify;
 mod compact;
 mod crawl;
 mod decompose;
@@ -9,6 +10,7 @@ mod dedup;
 mod evaluate;
 mod exit;
 mod export;
+mod gold;
 mod ingest;
 mod knowledge;
 mod lint;
@@ -20,11 +22,13 @@ mod sandbox;
 mod segment;
 mod status;
 mod tag;
+mod train;
 mod triage;
 
 pub use exit::{Exit, Failure};
 
-use crate::config::{Config, DEFAULT_DB};
+use crate::config::{self, Config, DEFAULT_DB};
+use crate::job::model::ModelPlaces;
 use crate::plan::{Selection, Targets};
 use crate::store::Store;
 use crate::terminal::{Show, Terminal, say};
@@ -117,6 +121,12 @@ enum Command {
     /// Remove an owner or a repository and never collect it again
     #[command(name = "optout")]
     OptOut(optout::OptOutArgs),
+    /// Say what the items of a file or of the whole corpus are: constraint, procedural, belief …
+    Classify(classify::ClassifyArgs),
+    /// Fit the classifier to labels of your own
+    Train(train::TrainArgs),
+    /// Labels: find their texts
+    Gold(gold::GoldArgs),
     /// Measure judgements against labels
     Evaluate(evaluate::EvaluateArgs),
 }
@@ -163,6 +173,12 @@ impl Context {
         if !self.quiet {
             say(line);
         }
+    }
+
+    /// Where a model may be, the one of `--model` first.
+    fn model_places(&self, named: Option<&PathBuf>) -> ModelPlaces {
+        let environment = std::env::var_os("AAC_MODEL").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        ModelPlaces { named: named.cloned(), environment, data_folder: config::model_folder() }
     }
 
     /// The corpus, which must be there.
@@ -230,6 +246,9 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             Command::Dedup(args) => dedup::run(&context, &args).await,
             Command::Tag(args) => tag::run(&context, &args).await,
             Command::OptOut(args) => optout::run(&context, &args).await,
+            Command::Classify(args) => classify::run(&context, &args).await,
+            Command::Train(args) => train::run(&context, args).await,
+            Command::Gold(args) => gold::run(&context, args).await,
             Command::Evaluate(args) => evaluate::run(&context, &args).await,
         }
     })

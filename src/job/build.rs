@@ -3,8 +3,9 @@
 
 use super::JudgeError;
 use super::crawl::{self, CrawlError, CrawlOptions};
-use super::export::{self, ExportError, ExportOptions, ModelInfo};
+use super::export::{self, ExportError, ExportOptions};
 use super::ingest::{self, IngestError, IngestOptions, IngestSummary};
+use super::model::{FoundModel, ModelName};
 use super::report::{self, ReportError};
 use crate::github::{Credentials, Endpoints, GitHub, Options, Policy, Token};
 use crate::monitor::Monitor;
@@ -52,6 +53,8 @@ pub struct BuildOptions {
     pub origin: Origin,
     /// What to export, and where to; the report lies beside the shards.
     pub export: ExportOptions,
+    /// The model that classifies items.
+    pub model: FoundModel,
 }
 
 /// What one step did.
@@ -78,8 +81,11 @@ pub struct BuildSummary {
     pub shards: Vec<PathBuf>,
     /// The page with plots.
     pub report: Option<PathBuf>,
-    /// The model beside the shards.
-    pub model: Option<ModelInfo>,
+    /// The model that classified the items.
+    pub model: ModelName,
+    /// What the model scored on held-out real gold when it was fitted, as stored with it; not measured on this corpus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_stored_figures: Option<Value>,
     /// Some step left something out and said so.
     #[serde(skip)]
     pub partial: bool,
@@ -126,10 +132,10 @@ pub async fn build(
 ) -> Result<BuildSummary, BuildError> {
     let mut build = Build {
         store,
+        model: options.model.clone(),
         steps: Vec::new(),
         shards: Vec::new(),
         report: None,
-        model: None,
         partial: false,
         paused: false,
     };
@@ -141,6 +147,9 @@ pub async fn build(
     }
     build.judge(monitor).await?;
     if !build.paused {
+        build.classify(monitor).await?;
+    }
+    if !build.paused {
         build.export(&options.export, monitor).await?;
     }
     if !build.paused {
@@ -151,10 +160,10 @@ pub async fn build(
 
 struct Build<'a> {
     store: &'a Store,
+    model: FoundModel,
     steps: Vec<StepReport>,
     shards: Vec<PathBuf>,
     report: Option<PathBuf>,
-    model: Option<ModelInfo>,
     partial: bool,
     paused: bool,
 }
@@ -229,12 +238,19 @@ impl Build<'_> {
         Ok(())
     }
 
+    async fn classify(&mut self, monitor: &dyn Monitor) -> Result<(), BuildError> {
+        let begun = Instant::now();
+        let summary = super::classify::classify(self.store, self.model.model.clone(), monitor).await?;
+        self.paused |= summary.paused;
+        self.report("classify", begun, &summary);
+        Ok(())
+    }
+
     async fn export(&mut self, options: &ExportOptions, monitor: &dyn Monitor) -> Result<(), BuildError> {
         let begun = Instant::now();
         match export::export(self.store, options, monitor).await {
             Ok(summary) => {
                 self.shards.clone_from(&summary.shards);
-                self.model = Some(summary.model.clone());
                 self.report("export", begun, &summary);
                 Ok(())
             }
@@ -270,7 +286,8 @@ impl Build<'_> {
             counts: self.store.counts().await?,
             shards: self.shards,
             report: self.report,
-            model: self.model,
+            model: ModelName::of(self.model.model.as_ref()),
+            model_stored_figures: self.model.model.description().notes.get("nested_cross_validation").cloned(),
             partial: self.partial,
             paused: self.paused,
         })

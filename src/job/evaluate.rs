@@ -1,5 +1,8 @@
 //! Measure the corpus's judgements against labels.
 
+pub mod classifier;
+pub mod paper;
+
 use super::judging::JudgeError;
 use crate::store::Store;
 use crate::tag::score::{Scores, TagLabel, score};

@@ -1,16 +1,20 @@
 //! The work, step by step: each file is one job over the store, resumable and safe to repeat.
 
 pub mod build;
+pub mod classify;
 pub mod crawl;
 pub mod dedup;
 pub mod evaluate;
 pub mod export;
+pub mod hydrate;
 pub mod ingest;
 mod judging;
 pub mod license;
+pub mod model;
 pub mod optout;
 pub mod report;
 pub mod segment;
 pub mod tag;
+pub mod train;
 
 pub use judging::JudgeError;

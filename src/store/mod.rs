@@ -10,6 +10,7 @@ mod export;
 mod figures;
 mod listing;
 mod optouts;
+mod predictions;
 mod repos;
 mod runs;
 mod segmentations;
@@ -25,6 +26,7 @@ pub use export::{
 pub use figures::{CrossCount, GrowthRow, WindowCount, WordCount};
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
+pub use predictions::{PredictionRow, PredictionVersions, StalePrediction};
 pub use repos::{RepoFacts, RepoId, RepoRow};
 pub use runs::{FailureRow, RunId, RunRow};
 pub use segmentations::{ReadingRow, ReadingVersions, StaleBlob};

@@ -57,6 +57,12 @@ pub struct LabelRecord {
     /// The text; absent where it is somebody else's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Text of the item before it in its file; written when the text was found there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Text of the item after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// SHA-256 of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_sha256: Option<Sha256>,
@@ -136,6 +142,8 @@ impl LabelRecord {
         Self {
             text_sha256: self.text_sha256.or_else(|| self.text.as_deref().map(|t| Sha256::of(t.as_bytes()))),
             text: None,
+            before: None,
+            after: None,
             heading: Vec::new(),
             ..self.clone()
         }
@@ -164,19 +172,25 @@ impl LabelRecord {
 
     /// The labelled item with its text and surroundings, from the text of its blob and its segmentation.
     pub fn hydrate(&self, text: &str, segmentation: &Segmentation) -> Option<Example> {
+        self.with_text(text, segmentation)?.0.as_given()
+    }
+
+    /// The record with its text, kind, headings and neighbours from the text of its blob and its segmentation, and how
+    /// the item was found.
+    pub fn with_text(&self, text: &str, segmentation: &Segmentation) -> Option<(Self, Match)> {
         let located = self.locate(text, segmentation)?;
         let slice =
             |index: usize| segmentation.items.get(index).and_then(|item| text.get(item.range())).map(str::to_owned);
-        let mut example = self.as_given()?;
+        let mut record = self.clone();
         // The blob's own slice, since that is what a classifier meets; a text found by line only may be cut otherwise.
         if self.text.is_none() || located.by == Match::Hash {
-            example.text = slice(located.index)?;
+            record.text = Some(slice(located.index)?);
         }
-        example.kind = Some(located.span.kind);
-        example.heading = segmentation.heading_path(located.span, text).into_iter().map(str::to_owned).collect();
-        example.before = located.index.checked_sub(1).and_then(slice);
-        example.after = slice(located.index + 1);
-        Some(example)
+        record.kind = Some(located.span.kind);
+        record.heading = segmentation.heading_path(located.span, text).into_iter().map(str::to_owned).collect();
+        record.before = located.index.checked_sub(1).and_then(slice);
+        record.after = slice(located.index + 1);
+        Some((record, located.by))
     }
 
     /// The labelled item from the record alone: no neighbours, and an empty text when the record has none. Nothing when
@@ -189,8 +203,8 @@ impl LabelRecord {
             kind: self.kind,
             heading: self.heading.clone(),
             path: self.path.clone().unwrap_or_default(),
-            before: None,
-            after: None,
+            before: self.before.clone(),
+            after: self.after.clone(),
             label: self.label?,
             second: self.second,
             why: self.why.clone(),

@@ -4,6 +4,8 @@
 #[cfg(feature = "app")]
 mod build;
 #[cfg(feature = "app")]
+mod classify;
+#[cfg(feature = "app")]
 mod cli;
 #[cfg(feature = "app")]
 mod crawl;

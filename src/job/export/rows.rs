@@ -2,12 +2,13 @@
 
 use super::redacted::Redacted;
 use super::selection::Repo;
+use crate::classify::pack;
 use crate::encoding;
 use crate::parquet::{ArtifactRecord, ItemRecord, ProbabilityRecord, TagRecord};
 use crate::redact;
 use crate::segment::{self, PackError};
 use crate::store::{ExportArtifact, ExportReading, ExportTag};
-use crate::taxonomy::Dimension;
+use crate::taxonomy::{Dimension, KnowledgeType};
 
 /// An artifact with everything that its rows are made of.
 pub(super) struct Source<'a> {
@@ -178,7 +179,16 @@ struct Prediction {
     risk: f32,
 }
 
-/// Stored predictions. No job writes any yet, so there is nothing to read.
-fn predictions(_reading: &ExportReading, _items: usize) -> Option<Vec<Prediction>> {
-    None
+/// Stored predictions; none where they cannot be read or are not of these items.
+fn predictions(reading: &ExportReading, items: usize) -> Option<Vec<Prediction>> {
+    let stored = pack::unpack(reading.predictions.as_ref()?).ok().filter(|stored| stored.len() == items)?;
+    let record = |stored: pack::Prediction| Prediction {
+        knowledge_type: stored.item_type.to_string(),
+        probabilities: KnowledgeType::ALL
+            .iter()
+            .map(|t| ProbabilityRecord { knowledge_type: t.to_string(), probability: stored.probs.of(*t) })
+            .collect(),
+        risk: stored.probs.of(KnowledgeType::Constraint),
+    };
+    Some(stored.into_iter().map(record).collect())
 }

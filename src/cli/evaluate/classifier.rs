@@ -1,0 +1,310 @@
+//! `aac evaluate classifier` and `aac evaluate phrasing`.
+
+use super::super::output::table;
+use super::super::{Context, Exit, Failure};
+use crate::classify::metrics::Interval;
+use crate::job::evaluate::classifier::{
+    Basis, ClassifierEvaluation, ClassifierJob, EvaluateError, Method, PhrasingEvaluation, VariantScore,
+    evaluate_classifier, evaluate_phrasings,
+};
+use crate::job::hydrate::TextSource;
+use crate::job::model::find_model;
+use crate::plan::Targets;
+use crate::segment::flatten;
+use crate::store::Store;
+use crate::taxonomy::KnowledgeType;
+use crate::train::evaluate::Slice;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Slices shown to people; `--json` has them all.
+const SLICES: usize = 8;
+
+#[derive(Debug, Args)]
+pub(super) struct ClassifierArgs {
+    /// Label files to score the model on as it stands [default: cross-validate on the labels that come with aac]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    gold: Vec<PathBuf>,
+    /// Git repositories to find the texts of labels in, in place of the corpus
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    from: Vec<PathBuf>,
+    /// Folder of the model [default: AAC_MODEL, the user's data folder, the one compiled in]
+    #[arg(long, value_name = "DIR", requires = "gold")]
+    model: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MoreArgs {
+    #[command(flatten)]
+    common: ClassifierArgs,
+    /// Measure how accuracy grows with the number of gold labels
+    #[arg(long, conflicts_with = "gold")]
+    curve: bool,
+    /// Show the worst errors, 30 unless said otherwise
+    #[arg(long, value_name = "N", num_args = 0..=1, default_value_t = 0, default_missing_value = "30")]
+    errors: usize,
+}
+
+pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exit, Failure> {
+    let targets = Targets::embedded()?;
+    let platform =
+        |path: &str| targets.owner(path).map_or_else(|| "none".to_owned(), |o| o.target.platform.to_string());
+    let job = job(context, &args.common, args.curve, args.errors)?;
+    let store = open(context, &args.common).await?;
+    let scored = evaluate_classifier(&job, texts(&store, &args.common).as_ref(), platform, &context.terminal).await;
+    close(store).await;
+    context.output.print(&scored.map_err(usage)?, classifier_text)?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result<Exit, Failure> {
+    let job = job(context, args, false, 0)?;
+    let store = open(context, args).await?;
+    let scored = evaluate_phrasings(&job, texts(&store, args).as_ref(), &context.terminal).await;
+    close(store).await;
+    context.output.print(&scored.map_err(usage)?, phrasing_text)?;
+    Ok(Exit::Done)
+}
+
+fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> Result<ClassifierJob, Failure> {
+    let model = find_model(&context.model_places(args.model.as_ref())).map_err(Failure::usage)?.model;
+    Ok(ClassifierJob { gold: args.gold.clone(), model, curve, errors })
+}
+
+async fn open(context: &Context, args: &ClassifierArgs) -> Result<Option<Store>, Failure> {
+    Ok(if args.from.is_empty() && context.db.exists() { Some(context.open().await?) } else { None })
+}
+
+fn texts<'s>(store: &'s Option<Store>, args: &ClassifierArgs) -> Option<TextSource<'s>> {
+    match store {
+        Some(store) => Some(TextSource::Corpus(store)),
+        None if args.from.is_empty() => None,
+        None => Some(TextSource::Repositories(args.from.clone())),
+    }
+}
+
+async fn close(store: Option<Store>) {
+    if let Some(store) = store {
+        store.close().await;
+    }
+}
+
+/// Labels that cannot be scored are the caller's to mend.
+fn usage(error: EvaluateError) -> Failure {
+    match error {
+        EvaluateError::Worker(_) => error.into(),
+        error => Failure::usage(error),
+    }
+}
+
+fn three(x: f64) -> String {
+    format!("{x:.3}")
+}
+
+fn interval(i: Interval) -> String {
+    format!("{:.3} ({:.3}–{:.3})", i.value, i.low, i.high)
+}
+
+fn basis_text(basis: &Basis, items: usize) -> String {
+    let mut out = match basis.method {
+        Method::NestedCrossValidation => format!(
+            "{items} items that come with aac, labelled by language models; nested cross-validation,\n\
+             whole repositories held out: the figures of `trained` are of its recipe\n"
+        ),
+        Method::AsItStands => format!("{items} labelled items; model {} as it stands\n", basis.model),
+    };
+    let texts = &basis.texts;
+    if texts.missed() > 0 {
+        out += &format!("{} labels have no text here and are left out:\n", texts.missed());
+        for (why, n) in &texts.missing {
+            out += &format!("  {n}: {}\n", why.advice());
+        }
+    }
+    if basis.seen > 0 {
+        out += &format!("The model was fitted on {} of them: its figures here flatter it\n", basis.seen);
+    }
+    out
+}
+
+fn classifier_text(found: &ClassifierEvaluation) -> String {
+    let items = found.variants.last().map_or(0, |v| v.figures.items);
+    let mut out = basis_text(&found.basis, items);
+    out += &format!("\n{}", table_9(found));
+    if let Some(trained) = found.variants.last() {
+        out += &format!("\n{}", table_4(found, trained));
+        out += &format!("\n{}", safe_text(trained));
+    }
+    for p in &found.pairings {
+        out += &format!(
+            "\n{} against {}: only the first right {}, only the second {}, McNemar p = {:.2e}\n",
+            p.a, p.b, p.only_a, p.only_b, p.p_value
+        );
+    }
+    if let Some(a) = &found.agreement {
+        out += &format!(
+            "Annotators on {} items (ceiling): equal {:.3}, kappa {:.2}, constraint kappa {:.2}, F1 {:.3}\n",
+            a.items, a.observed, a.kappa, a.constraint_kappa, a.constraint_f1
+        );
+    }
+    if let Some(trained) = found.variants.last() {
+        out += &format!("\n{}", slices("language", &trained.figures.by_language));
+        out += &format!("\n{}", slices("platform", &trained.figures.by_platform));
+    }
+    if let Some(curve) = &found.learning_curve {
+        let rows: Vec<Vec<String>> = curve
+            .iter()
+            .map(|p| vec![format!("{:.0} %", 100.0 * p.share), three(p.accuracy), three(p.constraint_f1)])
+            .collect();
+        out += "\nLearning curve, gold labels alone\n";
+        out += &table(&["repositories", "accuracy", "constraint F1"], &rows);
+    }
+    if !found.errors.is_empty() {
+        out += "\nWorst errors\n";
+        for e in &found.errors {
+            out += &format!("  {} {}:{}\n", e.id, e.repo, e.path);
+            out +=
+                &format!("    is {}, called {} (p = {:.3}): {}\n", e.label, e.given, e.probability, flatten(&e.text));
+        }
+    }
+    out += "\nNot comparable:\n";
+    for why in found.not_comparable {
+        out += &format!("  {why}\n");
+    }
+    out
+}
+
+fn table_9(found: &ClassifierEvaluation) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for v in &found.variants {
+        rows.push(vec![
+            v.name.clone(),
+            three(v.constraint_recall),
+            three(v.figures.constraint_f1.value),
+            three(v.figures.macro_f1.value),
+            three(v.figures.accuracy.value),
+            format!("{:.0} µs", v.microseconds),
+        ]);
+        rows.push(vec![
+            "  95 % interval".to_owned(),
+            String::new(),
+            format!("{:.2}–{:.2}", v.figures.constraint_f1.low, v.figures.constraint_f1.high),
+            format!("{:.2}–{:.2}", v.figures.macro_f1.low, v.figures.macro_f1.high),
+            format!("{:.2}–{:.2}", v.figures.accuracy.low, v.figures.accuracy.high),
+            String::new(),
+        ]);
+    }
+    for v in found.paper_table_9 {
+        rows.push(vec![
+            format!("paper: {}", v.name),
+            format!("{:.2}", v.constraint_recall),
+            format!("{:.2}", v.constraint_f1),
+            format!("{:.2}", v.macro_f1),
+            format!("{:.2}", v.accuracy),
+            v.latency.to_owned(),
+        ]);
+    }
+    let mut out = table(&["Table 9", "C-recall", "C-F1", "macro-F1", "accuracy", "latency"], &rows);
+    let five: Vec<String> = found.variants.iter().map(|v| format!("{} {:.3}", v.name, v.five_class_macro_f1)).collect();
+    out += "macro-F1: ours over constraint, procedural, belief, preference, meta; theirs over five types\n";
+    out += &format!("with episodic and without meta items: {}\n", five.join(", "));
+    out
+}
+
+fn table_4(found: &ClassifierEvaluation, trained: &VariantScore) -> String {
+    let items = trained.figures.items.max(1) as f64;
+    let rows: Vec<Vec<String>> = trained
+        .figures
+        .classes
+        .iter()
+        .map(|(t, s)| {
+            let mut row = vec![t.to_string(), format!("{:.1}", 100.0 * s.support as f64 / items)];
+            row.extend([s.precision, s.recall, s.f1].map(three));
+            let paper = found.paper_table_4.iter().find(|p| p.name == t.as_str());
+            row.extend(match paper {
+                Some(p) => [
+                    format!("{:.1}", p.percent),
+                    format!("{:.2}", p.precision),
+                    format!("{:.2}", p.recall),
+                    format!("{:.2}", p.f1),
+                ],
+                None => ["–"; 4].map(str::to_owned),
+            });
+            row
+        })
+        .collect();
+    table(&["Table 4", "%", "precision", "recall", "F1", "paper %", "P", "R", "F1"], &rows)
+}
+
+fn safe_text(trained: &VariantScore) -> String {
+    let figures = &trained.figures;
+    let mut out = format!(
+        "Safe point: recall {}, items flagged {}, {:.1} % of bytes\nCalibration: ECE {:.3} of the type, {:.3} of constraints\n",
+        interval(figures.safe_recall),
+        interval(figures.safe_flagged),
+        100.0 * figures.safe_bytes,
+        figures.calibration_error,
+        figures.constraint_calibration_error
+    );
+    let rows: Vec<Vec<String>> = [0.80, 0.85, 0.90, 0.93, 0.95, 0.98]
+        .iter()
+        .filter_map(|recall| figures.cost_curve.iter().find(|p| p.recall >= *recall))
+        .map(|p| {
+            vec![three(p.recall), three(p.flagged), three(p.cost), three(p.precision), format!("{:.4}", p.threshold)]
+        })
+        .collect();
+    out += "What pinning costs:\n";
+    out + &table(&["recall", "items", "bytes", "precision", "threshold"], &rows)
+}
+
+fn slices(by: &str, slices: &[Slice]) -> String {
+    let rows: Vec<Vec<String>> = slices
+        .iter()
+        .take(SLICES)
+        .map(|s| {
+            vec![
+                s.name.clone(),
+                s.items.to_string(),
+                s.constraints.to_string(),
+                three(s.accuracy),
+                three(s.constraint_f1),
+                three(s.safe_recall),
+            ]
+        })
+        .collect();
+    let mut out = table(&[by, "items", "constraints", "accuracy", "C-F1", "safe recall"], &rows);
+    if slices.len() > SLICES {
+        out += &format!("and {} more; --json lists all\n", slices.len() - SLICES);
+    }
+    out
+}
+
+fn phrasing_text(found: &PhrasingEvaluation) -> String {
+    let [rules, negatives] = found.items;
+    let mut out = basis_text(&found.basis, rules + negatives);
+    out += &format!("{rules} phrasings of {}s, {negatives} hard negatives\n\n", KnowledgeType::Constraint);
+    const FORMS: [&str; 4] = ["imperative", "declarative", "conditional", "passive"];
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (name, scores) in &found.variants {
+        for score in scores {
+            let mut row = vec![format!("{name}, {}", score.line)];
+            row.extend(FORMS.map(|form| score.recall.get(form).map_or_else(|| "–".to_owned(), |r| three(*r))));
+            row.extend([score.mean_recall, score.precision].map(three));
+            rows.push(row);
+        }
+    }
+    let two = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2}"));
+    for p in found.paper_figure_4 {
+        rows.push(vec![
+            format!("paper: {}", p.name),
+            two(p.others),
+            two(Some(p.declarative)),
+            two(p.others),
+            two(p.others),
+            two(p.mean),
+            "–".to_owned(),
+        ]);
+    }
+    out += &table(&["Figure 4", "imper.", "declar.", "condit.", "passive", "mean", "precision"], &rows);
+    out += "precision: rules among what is flagged of rules and hard negatives\n";
+    out + &format!("\nNot comparable:\n  {}\n", found.not_comparable)
+}

@@ -1,0 +1,294 @@
+//! Find the texts of labels that came without them: by the id of their blob, in the corpus or in git repositories.
+
+use crate::corpus::{GitOid, Slug};
+use crate::encoding;
+use crate::monitor::Monitor;
+use crate::repos::{self, Reader, Repository, SourceKind};
+use crate::segment;
+use crate::store::{BlobId, Store, StoreError};
+use crate::train::labels::{LabelError, LabelRecord, Match, parse_labels};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+
+/// Blobs in hand at a time.
+const PAGE: usize = 500;
+/// Largest blob read from a repository, in bytes.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// Why texts cannot be looked for.
+#[derive(Debug, thiserror::Error)]
+pub enum HydrateError {
+    /// A label file cannot be read.
+    #[error("Failed to read the labels {path}: {source}", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A label file is wrong.
+    #[error(transparent)]
+    Labels(#[from] LabelError),
+    /// The corpus cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A folder holds no git repository.
+    #[error("Failed to find a git repository in {path}{why}", path = .path.display())]
+    NoRepository {
+        /// The folder.
+        path: PathBuf,
+        /// What was skipped, when something was.
+        why: String,
+    },
+}
+
+/// Where texts are looked for.
+#[derive(Debug)]
+pub enum TextSource<'a> {
+    /// The blobs of a corpus.
+    Corpus(&'a Store),
+    /// Git repositories, or folders of them; a label's own repository is asked first.
+    Repositories(Vec<PathBuf>),
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct HydrateSummary {
+    /// Labels given.
+    pub labels: usize,
+    /// Labels that had a text already.
+    pub with_text: usize,
+    /// Texts found by the hash of the item.
+    pub by_hash: usize,
+    /// Texts found by the line alone; they may have been cut otherwise than when they were labelled.
+    pub by_line: usize,
+    /// Labels without a text, by why.
+    pub missing: BTreeMap<Missing, usize>,
+    /// Asked to stop before the end.
+    pub paused: bool,
+}
+
+impl HydrateSummary {
+    /// Labels without a text.
+    pub fn missed(&self) -> usize {
+        self.missing.values().sum()
+    }
+}
+
+/// Why a text was not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// The blob is not there, and the label's repository is not, either.
+    NoRepository,
+    /// The repository is there and the blob is not, for instance a file of a platform that is off.
+    NoBlob,
+    /// The blob is there and is no text.
+    NoText,
+    /// The text is there and no item has the hash or stands at the line.
+    NoItem,
+}
+
+impl Missing {
+    /// What it means and what to do.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::NoRepository => "their repositories are not here; ingest or crawl them, or name a folder with --from",
+            Self::NoBlob => {
+                "their files are not in the corpus: another version is, or they belong to a platform that is off \
+                 (`aac ingest --platform all`)"
+            }
+            Self::NoText => "their files are no text",
+            Self::NoItem => "their files have no such item; the labels were made on another cut of the text",
+        }
+    }
+}
+
+/// The labels in `paths`, in order.
+pub fn read_labels(paths: &[PathBuf]) -> Result<Vec<LabelRecord>, HydrateError> {
+    let mut records = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path).map_err(|source| HydrateError::Read { path: path.clone(), source })?;
+        records.extend(parse_labels(&path.display().to_string(), &text)?);
+    }
+    Ok(records)
+}
+
+/// The labels that ship with the program, without the texts of others: `gold`, `training` and `phrasing`.
+pub fn shipped_labels() -> Result<Vec<LabelRecord>, LabelError> {
+    let files = [
+        ("annotation/gold/gold.jsonl", include_str!("../../annotation/gold/gold.jsonl")),
+        ("annotation/gold/training.jsonl", include_str!("../../annotation/gold/training.jsonl")),
+        ("annotation/gold/phrasing.jsonl", include_str!("../../annotation/gold/phrasing.jsonl")),
+    ];
+    let mut records = Vec::new();
+    for (name, text) in files {
+        records.extend(parse_labels(name, text)?);
+    }
+    Ok(records)
+}
+
+/// Give every record its text where it can be found; the others stay as they are, in place.
+///
+/// A record that has a text keeps it and gains headings and neighbours when its blob is found.
+pub async fn hydrate(
+    mut records: Vec<LabelRecord>,
+    source: &TextSource<'_>,
+    monitor: &dyn Monitor,
+) -> Result<(Vec<LabelRecord>, HydrateSummary), HydrateError> {
+    let mut summary = HydrateSummary {
+        labels: records.len(),
+        with_text: records.iter().filter(|r| r.text.is_some()).count(),
+        ..HydrateSummary::default()
+    };
+    let mut wanted: BTreeMap<GitOid, Vec<usize>> = BTreeMap::new();
+    for (index, record) in records.iter().enumerate() {
+        if let Some(blob) = record.blob {
+            wanted.entry(blob).or_default().push(index);
+        }
+    }
+    let library = match source {
+        TextSource::Corpus(store) => {
+            let repos: BTreeSet<String> =
+                records.iter().filter_map(|r| r.repo.as_deref()).map(str::to_ascii_lowercase).collect();
+            let repos: Vec<String> = repos.into_iter().collect();
+            let oids: Vec<GitOid> = wanted.keys().copied().collect();
+            Library::Corpus {
+                store,
+                known: store.known_oids(&oids).await?,
+                repositories: store.repo_heads(&repos).await?.into_keys().collect(),
+            }
+        }
+        TextSource::Repositories(paths) => Library::of_repositories(paths)?,
+    };
+    monitor.begin("hydrate", Some(wanted.len() as u64));
+    let wanted: Vec<(GitOid, Vec<usize>)> = wanted.into_iter().collect();
+    for page in wanted.chunks(PAGE) {
+        if monitor.stop_requested() {
+            summary.paused = true;
+            break;
+        }
+        let bodies = library.read(page, &records).await?;
+        let found: Vec<(usize, Found)> = page
+            .par_iter()
+            .zip(bodies)
+            .flat_map_iter(|((_, indices), body)| {
+                let text = body.as_ref().map(|bytes| encoding::decode(bytes).1);
+                let records = &records;
+                indices
+                    .iter()
+                    .map(move |index| {
+                        let record = &records[*index];
+                        let found = match &text {
+                            Err(why) => Err(**why),
+                            Ok(None) => Err(Missing::NoText),
+                            Ok(Some(text)) => {
+                                let items = segment::segment(record.path.as_deref().unwrap_or_default(), text);
+                                record.with_text(text, &items).ok_or(Missing::NoItem)
+                            }
+                        };
+                        (*index, found)
+                    })
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        for (index, found) in found {
+            match found {
+                Ok((record, by)) => {
+                    if records[index].text.is_none() {
+                        match by {
+                            Match::Hash => summary.by_hash += 1,
+                            Match::Line => summary.by_line += 1,
+                        }
+                    }
+                    records[index] = record;
+                }
+                Err(why) if records[index].text.is_none() => *summary.missing.entry(why).or_default() += 1,
+                Err(_) => {}
+            }
+        }
+        monitor.advance(page.len() as u64);
+    }
+    monitor.end();
+    Ok((records, summary))
+}
+
+/// A record with its text and how its item was found, or why not.
+type Found = Result<(LabelRecord, Match), Missing>;
+
+/// Where blobs are looked up.
+enum Library<'a> {
+    Corpus { store: &'a Store, known: HashMap<GitOid, BlobId>, repositories: HashSet<String> },
+    Repositories(Vec<(Slug, Repository)>),
+}
+
+impl Library<'_> {
+    fn of_repositories(paths: &[PathBuf]) -> Result<Self, HydrateError> {
+        let mut open = Vec::new();
+        for path in paths {
+            let found = repos::discover(std::slice::from_ref(path));
+            let before = open.len();
+            let mut why = found.skipped.first().map(|s| format!(": {}", s.why)).unwrap_or_default();
+            for source in found.found.iter().filter(|f| f.kind == SourceKind::Git) {
+                match Repository::open(&source.path) {
+                    Ok(repository) => open.push((source.slug.clone(), repository)),
+                    Err(error) => why = format!(": {error}"),
+                }
+            }
+            if open.len() == before {
+                return Err(HydrateError::NoRepository { path: path.clone(), why });
+            }
+        }
+        Ok(Self::Repositories(open))
+    }
+
+    /// The bytes of each blob of a page, in its order.
+    async fn read(
+        &self,
+        page: &[(GitOid, Vec<usize>)],
+        records: &[LabelRecord],
+    ) -> Result<Vec<Result<Vec<u8>, Missing>>, HydrateError> {
+        let owner = |indices: &[usize]| indices.iter().find_map(|i| records[*i].repo.as_deref());
+        match self {
+            Self::Corpus { store, known, repositories } => {
+                let ids: Vec<BlobId> = page.iter().filter_map(|(oid, _)| known.get(oid).copied()).collect();
+                let bodies = store.bodies(&ids).await?;
+                let mut bodies: HashMap<BlobId, Vec<u8>> = ids.into_iter().zip(bodies).collect();
+                let read = |(oid, indices): &(GitOid, Vec<usize>)| {
+                    let body = known.get(oid).and_then(|id| bodies.remove(id));
+                    body.ok_or_else(|| match owner(indices) {
+                        Some(repo) if repositories.contains(&repo.to_ascii_lowercase()) => Missing::NoBlob,
+                        _ => Missing::NoRepository,
+                    })
+                };
+                Ok(page.iter().map(read).collect())
+            }
+            Self::Repositories(open) => {
+                let read = |readers: &mut Vec<Option<Reader>>, (oid, indices): &(GitOid, Vec<usize>)| {
+                    let slug = owner(indices).and_then(|repo| repo.parse::<Slug>().ok());
+                    let own = slug.and_then(|slug| open.iter().position(|(held, _)| *held == slug));
+                    // A fork or a rename holds the same blob under another name.
+                    let others = (0..open.len()).filter(|i| Some(*i) != own);
+                    let mut places = own.into_iter().chain(others);
+                    let body = places
+                        .find_map(|i| readers[i].get_or_insert_with(|| open[i].1.reader()).read(*oid, MAX_BYTES).ok());
+                    body.ok_or(if own.is_some() { Missing::NoBlob } else { Missing::NoRepository })
+                };
+                let none = || open.iter().map(|_| None).collect::<Vec<Option<Reader>>>();
+                Ok(page.par_iter().map_init(none, read).collect())
+            }
+        }
+    }
+}
+
+/// Records as JSONL.
+pub fn to_jsonl(records: &[LabelRecord]) -> Result<String, serde_json::Error> {
+    let mut out = String::new();
+    for record in records {
+        out += &serde_json::to_string(record)?;
+        out.push('\n');
+    }
+    Ok(out)
+}

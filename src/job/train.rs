@@ -1,0 +1,294 @@
+//! Refit the linear model on labels, say whether that was worth it, and write the model with its card.
+
+use super::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
+use super::model::{DESCRIPTION, ModelName, TENSORS};
+use crate::classify::linear::{LinearModel, shipped};
+use crate::classify::metrics::Interval;
+use crate::classify::{Classifier as _, Thresholds};
+use crate::corpus::Sha256;
+use crate::monitor::Monitor;
+use crate::segment::flatten;
+use crate::taxonomy::KnowledgeType;
+use crate::train::evaluate::{Evaluation, evaluate};
+use crate::train::fit::{Comparison, TrainError, TrainOptions, fit, mix};
+use crate::train::labels::{Example, LabelRecord, Role};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// File of a model that tells people what it is.
+const CARD: &str = "README.md";
+
+/// What to train on and where to put the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainJob {
+    /// Label files of the owner.
+    pub gold: Vec<PathBuf>,
+    /// Whether the shipped labels whose texts can be found join the training.
+    pub mix_shipped: bool,
+    /// Folder for the model.
+    pub out: PathBuf,
+}
+
+/// Why no model was written.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainJobError {
+    /// Labels or texts cannot be read.
+    #[error(transparent)]
+    Texts(#[from] HydrateError),
+    /// The labels are too few or too one-sided.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The model cannot be written.
+    #[error("Failed to write {path}: {source}", path = .path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The description cannot be put into JSON.
+    #[error("Failed to describe the model: {0}")]
+    Describe(#[from] serde_json::Error),
+    /// The worker thread died.
+    #[error("Failed to train: the worker ended early: {0}")]
+    Worker(#[from] tokio::task::JoinError),
+}
+
+/// What was trained.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrainSummary {
+    /// The new model.
+    pub model: ModelName,
+    /// Its thresholds.
+    pub thresholds: Thresholds,
+    /// Folder of the model.
+    pub out: PathBuf,
+    /// Files written.
+    pub files: Vec<PathBuf>,
+    /// Labelled items of the owner that were learned from.
+    pub own: usize,
+    /// Of these, items that the shipped model was fitted on: a comparison on them favours it.
+    pub own_in_shipped: usize,
+    /// The owner's items by type.
+    pub types: BTreeMap<KnowledgeType, usize>,
+    /// The owner's labels without a text, left out.
+    pub without_text: usize,
+    /// The owner's records without a label, left out.
+    pub unlabelled: usize,
+    /// Shipped labels that joined.
+    pub shipped: usize,
+    /// Shipped labels whose texts were not found.
+    pub shipped_missing: usize,
+    /// Held-out figures: nested cross-validation by repository on the owner's items.
+    pub held_out: HeldOutFigures,
+    /// Against the shipped model on the same held-out items.
+    pub comparison: Option<Comparison>,
+    /// The refit is the more accurate one and no worse at constraints.
+    pub beats_shipped: bool,
+    /// How long fitting and scoring took.
+    pub seconds: f64,
+}
+
+/// The figures of a card.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HeldOutFigures {
+    /// Items answered.
+    pub items: usize,
+    /// Share of types right.
+    pub accuracy: Interval,
+    /// Mean F1 without episodic.
+    pub macro_f1: Interval,
+    /// F1 of constraints, balanced point.
+    pub constraint_f1: Interval,
+    /// Recall of constraints, safe point.
+    pub safe_recall: Interval,
+    /// Share of items flagged, safe point.
+    pub safe_flagged: Interval,
+    /// Expected calibration error of the likeliest type.
+    pub calibration_error: f64,
+}
+
+impl From<&Evaluation> for HeldOutFigures {
+    fn from(e: &Evaluation) -> Self {
+        Self {
+            items: e.items,
+            accuracy: e.accuracy,
+            macro_f1: e.macro_f1,
+            constraint_f1: e.constraint_f1,
+            safe_recall: e.safe_recall,
+            safe_flagged: e.safe_flagged,
+            calibration_error: e.calibration_error,
+        }
+    }
+}
+
+/// The hash by which a text is known in the shipped labels.
+pub(super) fn label_hash(text: &str) -> Sha256 {
+    Sha256::of(flatten(text).as_bytes())
+}
+
+/// The hashes of all items that the shipped model was fitted on.
+pub(super) fn shipped_hashes(shipped: &[LabelRecord]) -> HashSet<Sha256> {
+    shipped.iter().filter_map(|r| r.text_sha256.or_else(|| r.text.as_deref().map(label_hash))).collect()
+}
+
+/// Whether the shipped model was fitted on this text.
+pub(super) fn was_shipped(text: &str, hashes: &HashSet<Sha256>) -> bool {
+    hashes.contains(&label_hash(text)) || hashes.contains(&Sha256::of(text.as_bytes()))
+}
+
+/// The examples among records, and how many of them lacked a label and a text.
+pub(super) fn examples_of(records: &[LabelRecord]) -> (Vec<Example>, usize, usize) {
+    let labelled: Vec<Example> = records.iter().filter_map(LabelRecord::as_given).collect();
+    let unlabelled = records.len() - labelled.len();
+    let found = labelled.len();
+    let examples: Vec<Example> = labelled.into_iter().filter(|e| !e.text.trim().is_empty()).collect();
+    let without_text = found - examples.len();
+    (examples, unlabelled, without_text)
+}
+
+/// Train on the labels of `job`; `texts` is where labels without texts find them.
+pub async fn train(
+    job: &TrainJob,
+    texts: Option<&TextSource<'_>>,
+    monitor: &dyn Monitor,
+) -> Result<TrainSummary, TrainJobError> {
+    let begun = std::time::Instant::now();
+    let own = find_texts(read_labels(&job.gold)?, texts, monitor).await?;
+    let (own, unlabelled, without_text) = examples_of(&own);
+    if without_text > 0 {
+        monitor.warn(&format!("{without_text} labels have no text and are left out; `aac gold hydrate` tells why"));
+    }
+    let all_shipped = shipped_labels().map_err(HydrateError::from)?;
+    let hashes = shipped_hashes(&all_shipped);
+    let own_in_shipped = own.iter().filter(|e| was_shipped(&e.text, &hashes)).count();
+    let mut types = BTreeMap::new();
+    for example in own.iter().filter(|e| e.role == Role::Gold) {
+        *types.entry(example.label).or_insert(0) += 1;
+    }
+    let (mut joined, mut shipped_missing) = (Vec::new(), 0);
+    if job.mix_shipped {
+        let records = find_texts(all_shipped, texts, monitor).await?;
+        (joined, _, shipped_missing) = examples_of(&records);
+        if shipped_missing > 0 {
+            monitor.warn(&format!(
+                "{shipped_missing} shipped labels do not join, since their texts are not here; name their repositories with --from or --db"
+            ));
+        }
+        // What the owner labelled anew counts as the owner says.
+        let mine: HashSet<Sha256> = own.iter().map(|e| label_hash(&e.text)).collect();
+        joined.retain(|e| !mine.contains(&label_hash(&e.text)));
+    }
+    let (own_count, shipped_count) = (own.len(), joined.len());
+    let examples = mix(own, joined);
+    monitor.begin("train", None);
+    let (fitted, figures) = tokio::task::spawn_blocking(move || {
+        let fitted = fit(&examples, &TrainOptions::default(), Some(shipped()))?;
+        let figures = evaluate(&examples, &fitted.held_out, |path| path.to_owned());
+        Ok::<_, TrainError>((fitted, figures))
+    })
+    .await??;
+    monitor.end();
+    let mut summary = TrainSummary {
+        model: ModelName::of(&fitted.model),
+        thresholds: fitted.model.thresholds(),
+        out: job.out.clone(),
+        files: Vec::new(),
+        own: own_count,
+        own_in_shipped,
+        types,
+        without_text,
+        unlabelled,
+        shipped: shipped_count,
+        shipped_missing,
+        held_out: HeldOutFigures::from(&figures),
+        beats_shipped: fitted.comparison.as_ref().is_some_and(|c| c.better),
+        comparison: fitted.comparison,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    summary.files = write(&fitted.model, &card(&summary, &figures), &job.out)?;
+    Ok(summary)
+}
+
+async fn find_texts(
+    records: Vec<LabelRecord>,
+    texts: Option<&TextSource<'_>>,
+    monitor: &dyn Monitor,
+) -> Result<Vec<LabelRecord>, HydrateError> {
+    match texts {
+        Some(source) => {
+            let (records, _): (_, HydrateSummary) = hydrate(records, source, monitor).await?;
+            Ok(records)
+        }
+        None => Ok(records),
+    }
+}
+
+fn write(model: &LinearModel, card: &str, out: &Path) -> Result<Vec<PathBuf>, TrainJobError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TrainJobError::Write { path, source }
+    };
+    std::fs::create_dir_all(out).map_err(failed(out))?;
+    let mut files = Vec::new();
+    for (name, bytes) in [
+        (TENSORS, model.tensors()),
+        (DESCRIPTION, model.description_json()?.into_bytes()),
+        (CARD, card.as_bytes().to_vec()),
+    ] {
+        let path = out.join(name);
+        std::fs::write(&path, bytes).map_err(failed(&path))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+fn card(summary: &TrainSummary, figures: &Evaluation) -> String {
+    let mut card = format!(
+        "# A refitted classifier\n\nThe linear tier of `trained`, fitted by `aac train` on {} labelled items",
+        summary.own
+    );
+    if summary.shipped > 0 {
+        let _ = write!(card, " and {} of those that ship with the program", summary.shipped);
+    }
+    card += ".\n`model.json` says how items become features and where the thresholds lie; `model.safetensors` holds the \
+             numbers.\nThe same labels give the same bytes.\n\n";
+    card += &format!(
+        "Figures are from nested cross-validation on {} items, whole repositories held out, near-duplicates never on both\n\
+         sides, calibration and thresholds from training folds only; 95 % intervals by bootstrap over repositories.\n\n\
+         | held out | value | interval |\n|---|---|---|\n",
+        figures.items
+    );
+    for (name, value) in [
+        ("accuracy, six types, balanced point", figures.accuracy),
+        ("macro-F1 without episodic, balanced point", figures.macro_f1),
+        ("constraint F1, balanced point", figures.constraint_f1),
+        ("constraint recall, safe point", figures.safe_recall),
+        ("items flagged, safe point", figures.safe_flagged),
+    ] {
+        let _ = writeln!(card, "| {name} | {:.3} | {:.3}–{:.3} |", value.value, value.low, value.high);
+    }
+    let _ = writeln!(card, "| expected calibration error | {:.3} | |\n", figures.calibration_error);
+    card += "| type | precision | recall | F1 | items |\n|---|---|---|---|---|\n";
+    for (t, s) in &figures.classes {
+        let _ = writeln!(card, "| {t} | {:.3} | {:.3} | {:.3} | {} |", s.precision, s.recall, s.f1, s.support);
+    }
+    if let Some(c) = &summary.comparison {
+        let _ = writeln!(
+            card,
+            "\nOn the same {} items the shipped model has accuracy {:.3} and constraint F1 {:.3}; this one {:.3} and {:.3}\n\
+             (exact McNemar test of the types: p = {:.3}).",
+            c.items, c.accuracy[1], c.constraint_f1[1], c.accuracy[0], c.constraint_f1[0], c.p_value
+        );
+        if summary.own_in_shipped > 0 {
+            let _ = writeln!(
+                card,
+                "The shipped model was fitted on {} of the labelled items, so the comparison favours it.",
+                summary.own_in_shipped
+            );
+        }
+    }
+    card
+}
