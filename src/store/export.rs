@@ -328,7 +328,7 @@ impl Store {
                 "SELECT b.id, s.version AS segmenter, s.packed AS items, r.version AS redactor, r.spans, p.model, \
                  p.segmenter AS predicted_segmenter, p.packed AS predictions FROM blob b \
                  LEFT JOIN segmentation s ON s.blob_id = b.id LEFT JOIN redaction r ON r.blob_id = b.id \
-                 LEFT JOIN prediction p ON p.blob_id = b.id WHERE b.id IN (",
+                 LEFT JOIN prediction p ON p.blob_id = b.id AND p.path = s.path WHERE b.id IN (",
             );
             list(&mut query, chunk);
             let rows: Vec<ExportReading> =

@@ -17,13 +17,13 @@ mod sink;
 
 pub use folder::FolderError;
 pub use manifest::{AsOf, ConfigInfo, FileInfo, Manifest, ModelInfo, RunInfo};
+pub use rows::RowError;
 
 use crate::monitor::Monitor;
 use crate::parquet::{
     ArtifactRecord, ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError,
     ShardOptions, Table as _, Written,
 };
-use crate::segment::PackError;
 use crate::store::{BlobId, ExportKey, RepoId, RunId, RunRow, Store, StoreError};
 use rayon::prelude::*;
 use selection::{Repo, Selection};
@@ -130,13 +130,13 @@ pub enum ExportError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Stored items cannot be read.
-    #[error("Failed to export {what}: {source}; `aac segment` makes the items anew")]
+    /// Stored items or predictions cannot be read.
+    #[error("Failed to export {what}: {source}; `aac segment` and `aac classify` make items and predictions anew")]
     Items {
         /// The artifact.
         what: String,
         /// What is wrong.
-        source: PackError,
+        source: RowError,
     },
     /// The thread that writes a table died.
     #[error("Failed to write the table {table}: its writer ended early")]

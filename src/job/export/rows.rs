@@ -2,13 +2,24 @@
 
 use super::redacted::Redacted;
 use super::selection::Repo;
-use crate::classify::pack;
+use crate::classify::{self, pack::Prediction};
 use crate::encoding;
 use crate::parquet::{ArtifactRecord, ItemRecord, ProbabilityRecord, TagRecord};
 use crate::redact;
-use crate::segment::{self, PackError};
+use crate::segment;
 use crate::store::{ExportArtifact, ExportReading, ExportTag};
 use crate::taxonomy::{Dimension, KnowledgeType};
+
+/// Why stored judgements of a blob cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RowError {
+    /// Its items; `aac segment` makes them anew.
+    #[error(transparent)]
+    Items(#[from] segment::PackError),
+    /// What the model said of them; `aac classify` says it anew.
+    #[error(transparent)]
+    Predictions(#[from] classify::pack::PackError),
+}
 
 /// An artifact with everything that its rows are made of.
 pub(super) struct Source<'a> {
@@ -29,7 +40,7 @@ pub(super) struct Rows {
 }
 
 /// The rows of one artifact from its bytes and what was read from them.
-pub(super) fn rows(source: Source<'_>, body: &[u8], reading: &ExportReading) -> Result<Rows, PackError> {
+pub(super) fn rows(source: Source<'_>, body: &[u8], reading: &ExportReading) -> Result<Rows, RowError> {
     let Source { repo, artifact, tags, size, is_home } = source;
     let original = encoding::decode(body).1;
     let stored = reading.spans.as_deref().filter(|_| reading.redactor == Some(u32::from(redact::VERSION)));
@@ -113,11 +124,10 @@ fn items(
     original: &str,
     shown: Option<&Redacted>,
     reading: &ExportReading,
-) -> Result<Vec<ItemRecord>, PackError> {
-    let (Some(packed), Some(version)) = (&reading.items, reading.segmenter) else { return Ok(Vec::new()) };
+) -> Result<Vec<ItemRecord>, RowError> {
+    let Some(packed) = &reading.items else { return Ok(Vec::new()) };
     let found = segment::unpack(packed)?;
-    let predicted =
-        (reading.predicted_segmenter == Some(version)).then(|| predictions(reading, found.items.len())).flatten();
+    let predicted = predictions(reading, found.items.len())?;
     let slug = repo.slug();
     let sha256 = artifact.sha256.to_string();
     let headings: Vec<String> = match shown {
@@ -146,10 +156,7 @@ fn items(
         }
         let place = shown.map(|shown| shown.place(item.range()));
         let text = place.clone().and_then(|place| shown.and_then(|shown| shown.text.get(place)));
-        let (knowledge_type, probabilities, risk) = match predicted.as_ref().and_then(|p| p.get(index)) {
-            Some(p) => (Some(p.knowledge_type.clone()), Some(p.probabilities.clone()), Some(p.risk)),
-            None => (None, None, None),
-        };
+        let predicted = predicted.as_ref().and_then(|p| p.get(index));
         records.push(ItemRecord {
             sha256: sha256.clone(),
             repo: slug.clone(),
@@ -162,33 +169,30 @@ fn items(
             heading: path_to(item.heading),
             license: repo.license.clone(),
             split: repo.split.as_str().to_owned(),
-            model: knowledge_type.is_some().then(|| reading.model.clone()).flatten(),
-            knowledge_type,
-            probabilities,
-            risk,
+            model: predicted.and(reading.model.clone()),
+            knowledge_type: predicted.map(|p| p.item_type.to_string()),
+            probabilities: predicted.map(probabilities),
+            // Nobody is named as speaker, so the weight of authority is one.
+            risk: predicted.map(|p| p.probs.of(KnowledgeType::Constraint)),
             text: text.map(str::to_owned),
         });
     }
     Ok(records)
 }
 
-/// What a model said of one item.
-struct Prediction {
-    knowledge_type: String,
-    probabilities: Vec<ProbabilityRecord>,
-    risk: f32,
+fn probabilities(prediction: &Prediction) -> Vec<ProbabilityRecord> {
+    let record =
+        |t: &KnowledgeType| ProbabilityRecord { knowledge_type: t.to_string(), probability: prediction.probs.of(*t) };
+    KnowledgeType::ALL.iter().map(record).collect()
 }
 
-/// Stored predictions; none where they cannot be read or are not of these items.
-fn predictions(reading: &ExportReading, items: usize) -> Option<Vec<Prediction>> {
-    let stored = pack::unpack(reading.predictions.as_ref()?).ok().filter(|stored| stored.len() == items)?;
-    let record = |stored: pack::Prediction| Prediction {
-        knowledge_type: stored.item_type.to_string(),
-        probabilities: KnowledgeType::ALL
-            .iter()
-            .map(|t| ProbabilityRecord { knowledge_type: t.to_string(), probability: stored.probs.of(*t) })
-            .collect(),
-        risk: stored.probs.of(KnowledgeType::Constraint),
-    };
-    Some(stored.into_iter().map(record).collect())
+/// What a model said of each item, where it was asked about these very items.
+fn predictions(reading: &ExportReading, items: usize) -> Result<Option<Vec<Prediction>>, RowError> {
+    match &reading.predictions {
+        Some(packed) if reading.predicted_segmenter == reading.segmenter => {
+            let found = classify::pack::unpack(packed)?;
+            Ok((found.len() == items).then_some(found))
+        }
+        _ => Ok(None),
+    }
 }
