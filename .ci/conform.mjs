@@ -1,19 +1,18 @@
 #!/usr/bin/env node
 // Checks what the crawler sends against what GitHub publishes: GraphQL documents against its schema, REST requests
 // against its OpenAPI description. The samples are those that the Rust tests hold equal to what is really sent.
-// Needs `npm install --no-package-lock` in this directory.
+// `.ci/conform` lays out the directory that is its argument.
 import { readFileSync, readdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildSchema, parse, validate } from 'graphql';
 
-const here = dirname(fileURLToPath(import.meta.url));
-const samples = join(here, '..', 'tests', 'fixtures', 'github');
-const packages = join(here, 'node_modules', '@octokit');
+const tools = absolute(process.argv[2]);
+const { buildSchema, parse, validate } = createRequire(join(tools, 'package.json'))('graphql');
+const samples = join(dirname(fileURLToPath(import.meta.url)), '..', 'tests', 'fixtures', 'github');
 const problems = [];
 
-const idl = join(packages, 'graphql-schema', 'schema.graphql');
-const schema = buildSchema(readFileSync(idl, 'utf8'), { assumeValidSDL: true });
+const schema = buildSchema(readFileSync(join(tools, 'schema.graphql'), 'utf8'), { assumeValidSDL: true });
 const documents = readdirSync(samples).filter((name) => name.endsWith('.graphql'));
 for (const name of documents) {
   for (const error of validate(schema, parse(readFileSync(join(samples, name), 'utf8')))) {
@@ -22,8 +21,7 @@ for (const name of documents) {
   }
 }
 
-const openapi = join(packages, 'openapi', 'generated');
-const description = JSON.parse(readFileSync(join(openapi, 'api.github.com.json'), 'utf8'));
+const description = JSON.parse(readFileSync(join(tools, 'api.github.com.json'), 'utf8'));
 const { paths } = description;
 const resolve = (thing) => thing.$ref
   ? thing.$ref.slice(2).split('/').reduce((at, key) => at[key], description)

@@ -149,6 +149,12 @@ fn price_text(price: &CrawlPrice) -> String {
     if search.unknown > 0 {
         text.push_str(&format!("\n{} targets were never searched; each stands with one request", search.unknown));
     }
-    text.push_str(&format!("\n{} GraphQL queries for the contents", price.graphql));
+    text.push_str(&format!(
+        "\n{} GraphQL queries for the contents and {} for the authorship: {:.1} h\n{:.1} h in all",
+        price.graphql, price.histories, price.graphql_hours, price.nominal_hours
+    ));
+    if let Some(hours) = price.observed_hours {
+        text.push_str(&format!(", {hours:.1} h at the rate seen so far"));
+    }
     text
 }

@@ -2,7 +2,8 @@
 
 use super::output::{count, table};
 use super::{Context, Exit, Failure};
-use crate::store::{Counts, PlatformCount, RunRow};
+use crate::github::LedgerRow;
+use crate::store::{Completeness, Counts, PlatformCount, RunRow};
 use clap::Args;
 use serde::Serialize;
 
@@ -16,8 +17,19 @@ struct Status {
     counts: Counts,
     bytes_on_disk: u64,
     platforms: Vec<PlatformCount>,
+    completeness: Vec<Completeness>,
+    budget: Vec<Budget>,
     last_run: Option<LastRun>,
     next: Vec<String>,
+}
+
+/// What is left of a request limit, by the last word of the server.
+#[derive(Debug, Serialize)]
+struct Budget {
+    resource: String,
+    limit: u32,
+    left: u32,
+    resets_at: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -35,6 +47,8 @@ pub(super) async fn run(context: &Context, _args: &StatusArgs) -> Result<Exit, F
         db: context.db.display().to_string(),
         bytes_on_disk: std::fs::metadata(&context.db).map(|m| m.len()).unwrap_or(0),
         platforms: store.platform_counts().await?,
+        completeness: store.completeness().await?,
+        budget: store.ledgers().await?.iter().filter_map(|(_, state)| budget(state)).collect(),
         next: next_steps(&counts, runs.last()),
         last_run: runs.last().map(|run| LastRun {
             command: run.command.clone(),
@@ -46,6 +60,16 @@ pub(super) async fn run(context: &Context, _args: &StatusArgs) -> Result<Exit, F
     context.output.print(&status, text)?;
     store.close().await;
     Ok(Exit::Done)
+}
+
+/// A stored ledger row; nothing when no limit is known.
+fn budget(state: &str) -> Option<Budget> {
+    let row: LedgerRow = serde_json::from_str(state).ok()?;
+    let now = jiff::Timestamp::now().as_millisecond();
+    let reset = row.reset_ms.filter(|reset| *reset > now);
+    let limit = row.limit?;
+    let left = if reset.is_some() { limit.saturating_sub(row.used) } else { limit };
+    Some(Budget { resource: row.resource, limit, left, resets_at: reset.map(time) })
 }
 
 /// What would bring the corpus forward, most useful first.
@@ -86,7 +110,22 @@ fn text(status: &Status) -> String {
             status.platforms.iter().map(|p| vec![p.platform.clone(), count(p.artifacts), count(p.repos)]).collect();
         out += &format!("\n{}", table(&["platform", "artifacts", "repositories"], &rows));
     }
+    if !status.completeness.is_empty() {
+        let rows: Vec<_> = status.completeness.iter().map(completeness_row).collect();
+        let head = ["target", "hits", "unreachable", "missing", "complete", "short", "overflowing", "open"];
+        out += &format!("\nThe last crawl, windows by target:\n{}", table(&head, &rows));
+    }
+    for budget in &status.budget {
+        let until = budget.resets_at.as_ref().map_or_else(String::new, |at| format!(" until {at}"));
+        out += &format!("{}: {} of {} requests left{until}\n", budget.resource, budget.left, budget.limit);
+    }
     out + "\nNext:\n  " + &status.next.join("\n  ")
+}
+
+fn completeness_row(row: &Completeness) -> Vec<String> {
+    let name = if row.fork == "only" { format!("{} (forks)", row.target) } else { row.target.clone() };
+    let numbers = [row.hits, row.unreachable, row.missing, row.complete, row.short, row.overflow, row.open];
+    std::iter::once(name).chain(numbers.map(count)).collect()
 }
 
 fn time(milliseconds: i64) -> String {

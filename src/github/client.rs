@@ -79,7 +79,6 @@ impl Traffic {
 /// One GitHub identity. Clones share the ledger and the connection pool.
 #[derive(Clone)]
 pub struct GitHub {
-    octocrab: Octocrab,
     inner: Arc<Inner>,
 }
 
@@ -90,6 +89,7 @@ impl std::fmt::Debug for GitHub {
 }
 
 struct Inner {
+    octocrab: Octocrab,
     options: Options,
     ledger: Mutex<Ledger>,
     /// Told whenever an answer came, for those who wait for one.
@@ -132,6 +132,7 @@ impl GitHub {
         let octocrab = options.credentials.sign_in(OctocrabBuilder::new_empty().with_service(transport))?;
         let rest = options.limits.rest_per_minute;
         let inner = Inner {
+            octocrab,
             ledger: Mutex::new(Ledger::new(&options.limits)),
             answered: Notify::new(),
             slots: Semaphore::new(options.limits.in_flight.clamp(1, 100)),
@@ -142,7 +143,7 @@ impl GitHub {
             waiting: Mutex::default(),
             options,
         };
-        Ok(Self { octocrab, inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The options it was made with.
@@ -314,11 +315,11 @@ impl GitHub {
         let builder = http::request::Builder::new().uri(ask.path.as_str());
         let body = ask.query.as_ref().map(|query| json!({ "query": query }));
         let method = if body.is_some() { Method::POST } else { Method::GET };
-        let request = match self.octocrab.build_request(builder.method(method), body.as_ref()) {
+        let request = match self.inner.octocrab.build_request(builder.method(method), body.as_ref()) {
             Ok(request) => request,
             Err(error) => return Came::lost(&error),
         };
-        let answer = match self.octocrab.execute(request).await {
+        let answer = match self.inner.octocrab.execute(request).await {
             Ok(answer) => answer,
             Err(error) => return Came::failed(error),
         };

@@ -2,7 +2,7 @@
 
 use super::client::GitHub;
 use super::document::{Document, Fragment, quoted};
-use super::limit::{Absence, graphql_errors};
+use super::limit::{Absence, GraphqlError, graphql_errors};
 use super::{Error, wire};
 use crate::corpus::{GitOid, Slug};
 use jiff::Timestamp;
@@ -67,6 +67,11 @@ impl TreeEntry {
     /// A symbolic link: the blob holds the target's path.
     pub const fn is_symlink(&self) -> bool {
         self.mode == 0o120_000
+    }
+
+    /// A directory.
+    pub const fn is_tree(&self) -> bool {
+        self.mode & 0o170_000 == 0o040_000
     }
 
     /// A file or a symbolic link; not a directory, not a submodule.
@@ -158,13 +163,20 @@ fn read(asks: &[RepositoryAsk], value: &Value) -> Vec<Option<Result<RepositoryAn
     (0..asks.len())
         .map(|index| {
             let alias = format!("r{index}");
-            let errors = || graphql_errors(value).filter(|error| error.alias == Some(alias.as_str()));
+            // An error that names no place can only be about the one thing asked for.
+            let about = |error: &GraphqlError<'_>| match error.alias {
+                Some(at) => at == alias,
+                None => asks.len() == 1,
+            };
+            let errors = || graphql_errors(value).filter(about);
             match data.and_then(|data| data.get(&alias)) {
                 Some(node) if !node.is_null() => {
                     // An error below the repository leaves holes that look like files that are not there.
                     let holes = errors().any(|error| error.kind != "NOT_FOUND");
                     (!holes).then(|| Ok(read_repository(&asks[index], node)))
                 }
+                // Nothing, alone, and not a word about why: there is nothing.
+                Some(_) if asks.len() == 1 && graphql_errors(value).next().is_none() => Some(Err(Absence::NotFound)),
                 _ => errors().find_map(|error| match error.kind {
                     "NOT_FOUND" => Some(Err(Absence::NotFound)),
                     "FORBIDDEN" => Some(Err(absence_of(error.message))),
@@ -230,9 +242,10 @@ fn read_tree(node: Option<&Value>, directory: &str) -> Vec<TreeEntry> {
     entries
         .into_iter()
         .filter_map(|entry| {
+            let entry: wire::EntryNode = serde_json::from_value(entry).ok()?;
             let path = if directory.is_empty() { entry.name } else { format!("{directory}/{}", entry.name) };
             // Some servers write the octal digits as a decimal number.
-            let mode = if entry.mode >= 100_000 { octal(entry.mode) } else { entry.mode };
+            let mode = if entry.mode >= 100_000 || entry.mode == 40_000 { octal(entry.mode) } else { entry.mode };
             Some(TreeEntry { path, mode, oid: entry.oid.parse().ok()?, size: entry.size })
         })
         .collect()

@@ -86,7 +86,10 @@ fn read(asked: usize, value: &Value) -> Vec<Option<Result<PathHistory, Absence>>
     (0..asked)
         .map(|index| {
             let alias = format!("r{index}");
-            let mut errors = graphql_errors(value).filter(|error| error.alias == Some(alias.as_str()));
+            let mut errors = graphql_errors(value).filter(|error| match error.alias {
+                Some(at) => at == alias,
+                None => asked == 1,
+            });
             match value.get("data").and_then(|data| data.get(&alias)) {
                 Some(node) if !node.is_null() => {
                     let history = node.pointer("/defaultBranchRef/target/history");
@@ -96,7 +99,12 @@ fn read(asked: usize, value: &Value) -> Vec<Option<Result<PathHistory, Absence>>
                         None => Some(Err(Absence::Empty)),
                     }
                 }
-                _ => errors.any(|error| error.kind == "NOT_FOUND").then_some(Err(Absence::NotFound)),
+                Some(_) if asked == 1 && graphql_errors(value).next().is_none() => Some(Err(Absence::NotFound)),
+                _ => errors.find_map(|error| match error.kind {
+                    "NOT_FOUND" => Some(Err(Absence::NotFound)),
+                    "FORBIDDEN" => Some(Err(Absence::Forbidden(error.message.to_owned()))),
+                    _ => None,
+                }),
             }
         })
         .collect()

@@ -172,14 +172,16 @@ pub struct GraphqlError<'a> {
 
 /// The errors of a GraphQL answer.
 pub fn graphql_errors(value: &Value) -> impl Iterator<Item = GraphqlError<'_>> {
-    value.get("errors").and_then(Value::as_array).into_iter().flatten().map(|error| GraphqlError {
-        kind: error
-            .get("type")
-            .or_else(|| error.get("extensions").and_then(|extensions| extensions.get("code")))
-            .and_then(Value::as_str)
-            .unwrap_or_default(),
-        message: error.get("message").and_then(Value::as_str).unwrap_or_default(),
-        alias: error.get("path").and_then(|path| path.get(0)).and_then(Value::as_str),
+    value.get("errors").and_then(Value::as_array).into_iter().flatten().map(|error| {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let kind = error.get("type").or_else(|| error.get("extensions").and_then(|extensions| extensions.get("code")));
+        let kind = match kind.and_then(Value::as_str).unwrap_or_default() {
+            // Servers and proxies that leave the type out still use GitHub's words.
+            "" if message.starts_with("Could not resolve to a") => "NOT_FOUND",
+            "" if message.to_ascii_lowercase().contains("rate limit") => "RATE_LIMITED",
+            kind => kind,
+        };
+        GraphqlError { kind, message, alias: error.get("path").and_then(|path| path.get(0)).and_then(Value::as_str) }
     })
 }
 
@@ -310,6 +312,9 @@ pub enum Step {
     },
 }
 
+/// After so many primary refusals in a row, each after its wait, more time has passed than a window lasts.
+const WINDOW_WAITED_OUT: u32 = 5;
+
 /// Decide what follows `exchange`. `window` is the nominal length of the bucket's window: no reset further away than
 /// that (and none in the past) is believed.
 pub fn next_step(exchange: &Exchange<'_>, now: Timestamp, tries: Tries, window: Duration, policy: &Policy) -> Step {
@@ -393,7 +398,9 @@ fn primary(
     policy: &Policy,
     why: String,
 ) -> Step {
-    let wait = match (limits.retry_after, believable(limits.reset_in, window)) {
+    // Once a whole window was waited out in vain, this server's must be longer, and its word counts after all.
+    let longest = if tries.primary < WINDOW_WAITED_OUT { window } else { window.max(policy.named_wait_max) };
+    let wait = match (limits.retry_after, believable(limits.reset_in, longest)) {
         (Some(wait), _) if wait > policy.named_wait_max => {
             return Step::Pause { until: later(now, wait), why };
         }

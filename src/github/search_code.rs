@@ -50,7 +50,7 @@ pub async fn search_code(github: &GitHub, query: &str, page: u32) -> Result<Sear
         serde_json::from_value(value).map_err(|error| Error::Malformed { what, why: error.to_string() })?;
     let mut found = SearchPage {
         total: answer.total_count,
-        incomplete: answer.incomplete_results,
+        incomplete: answer.incomplete_results.unwrap_or(false),
         files: Vec::with_capacity(answer.items.len()),
         unreadable: Vec::new(),
     };

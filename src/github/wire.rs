@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct SearchAnswer {
     pub(super) total_count: u64,
     #[serde(default)]
-    pub(super) incomplete_results: bool,
+    pub(super) incomplete_results: Option<bool>,
     pub(super) items: Vec<Value>,
 }
 
@@ -112,7 +112,7 @@ pub(super) struct BlobNode {
 #[derive(Debug, Deserialize)]
 pub(super) struct TreeNode {
     #[serde(default)]
-    pub(super) entries: Option<Vec<EntryNode>>,
+    pub(super) entries: Option<Vec<Value>>,
 }
 
 #[derive(Debug, Deserialize)]

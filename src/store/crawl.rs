@@ -4,7 +4,7 @@ use super::{ArtifactRow, BATCH, RepoId, RepoRow, RunId, Store, StoreError};
 use crate::corpus::{GitOid, Slug};
 use crate::taxonomy::{ForkFamily, WindowState};
 use sqlx::{QueryBuilder, Sqlite, Transaction};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Which window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -94,6 +94,29 @@ pub struct RepoFound {
     pub recovered: u64,
 }
 
+/// How far the last crawl got with a target.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
+pub struct Completeness {
+    /// Target.
+    pub target: String,
+    /// Fork family.
+    pub fork: String,
+    /// Distinct hits.
+    pub hits: i64,
+    /// Hits that no query delivers.
+    pub unreachable: i64,
+    /// Hits by which windows stayed short of their totals.
+    pub missing: i64,
+    /// Windows of which every hit came.
+    pub complete: i64,
+    /// Windows walked as often as allowed, of which hits are missing.
+    pub short: i64,
+    /// Windows with more hits than search delivers.
+    pub overflow: i64,
+    /// Windows that are not settled.
+    pub open: i64,
+}
+
 /// An artifact whose history is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithoutHistory {
@@ -146,16 +169,13 @@ impl Store {
         let failed = |e| self.failed("store a search page", e);
         let mut tx = self.begin().await?;
         let window = self.window_id(&mut tx, run, &page.window).await?;
-        let mut repos: HashMap<String, RepoId> = HashMap::new();
+        let mut rows: BTreeMap<String, RepoRow> = BTreeMap::new();
         for hit in hits {
-            let key = hit.repo.slug.key();
-            if !repos.contains_key(&key) {
-                let ids = self.put_repos_in(&mut tx, run, std::slice::from_ref(&hit.repo)).await?;
-                if let Some(id) = ids.first() {
-                    repos.insert(key, *id);
-                }
-            }
+            rows.entry(hit.repo.slug.key()).or_insert_with(|| hit.repo.clone());
         }
+        let (keys, rows): (Vec<String>, Vec<RepoRow>) = rows.into_iter().unzip();
+        let ids = self.put_repos_in(&mut tx, run, &rows).await?;
+        let repos: HashMap<String, RepoId> = keys.into_iter().zip(ids).collect();
         for chunk in hits.chunks(BATCH) {
             let mut insert = QueryBuilder::<Sqlite>::new(
                 "INSERT OR REPLACE INTO hit (window_id, repo_id, path, blob_oid, commit_oid) ",
@@ -432,6 +452,36 @@ impl Store {
                 Ok(WithoutHistory { artifact, slug, path, head: head.and_then(|head| GitOid::from_slice(&head)) })
             })
             .collect()
+    }
+
+    /// How many artifacts [`Self::without_history`] lists in all.
+    pub async fn count_without_history(&self) -> Result<u64, StoreError> {
+        let count: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM artifact a JOIN repo r ON r.id = a.repo_id \
+             LEFT JOIN history h ON h.artifact_id = a.id \
+             WHERE a.presence = 'present' AND r.presence = 'present' AND r.source = 'github' \
+             AND (h.artifact_id IS NULL OR h.head IS NOT r.head)",
+        )
+        .fetch_one(self.read())
+        .await
+        .map_err(|e| self.failed("count artifacts without history", e))?;
+        Ok(count as u64)
+    }
+
+    /// How far the last crawl got with each of its targets.
+    pub async fn completeness(&self) -> Result<Vec<Completeness>, StoreError> {
+        sqlx::query_as(include_str!("../../queries/sql/crawl_completeness.sql"))
+            .fetch_all(self.read())
+            .await
+            .map_err(|e| self.failed("read how complete the targets are", e))
+    }
+
+    /// The stored request ledgers of all identities: resource and state, as JSON.
+    pub async fn ledgers(&self) -> Result<Vec<(String, String)>, StoreError> {
+        sqlx::query_as("SELECT resource, state FROM ledger ORDER BY updated_at DESC, resource")
+            .fetch_all(self.read())
+            .await
+            .map_err(|e| self.failed("read the request ledgers", e))
     }
 
     /// Store histories.

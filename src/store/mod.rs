@@ -19,7 +19,9 @@ mod tags;
 
 pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, DictionaryGain, NewBlob};
-pub use crawl::{HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory};
+pub use crawl::{
+    Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory,
+};
 pub use export::{
     ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
 };

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 const ARTIFACTS: u32 = 600;
 
-async fn sandbox(limits: Limits, faults: Faults) -> Running {
+pub(crate) async fn sandbox(limits: Limits, faults: Faults) -> Running {
     serve(SandboxOptions { limits, faults, seed: 7, ..SandboxOptions::new(Source::Synthetic(ARTIFACTS)) })
         .await
         .unwrap()
 }
 
-fn unlimited() -> Limits {
+pub(crate) fn unlimited() -> Limits {
     Limits { enabled: false, ..Limits::default() }
 }
 
-fn client(sandbox: &Running) -> Options {
+pub(crate) fn client(sandbox: &Running) -> Options {
     let endpoints = Endpoints::new(&sandbox.url(), Some(&sandbox.graphql_url())).unwrap();
     let mut options = Options::new(endpoints, Credentials::Token(Token::new("sandbox")));
     options.policy = Policy {
@@ -56,7 +56,7 @@ async fn run(store: &Store, options: Options, monitor: &dyn Monitor) -> CrawlSum
 }
 
 /// Every artifact: repository, path and content.
-async fn corpus(store: &Store) -> BTreeSet<(String, String, GitOid)> {
+pub(crate) async fn corpus(store: &Store) -> BTreeSet<(String, String, GitOid)> {
     let mut all = BTreeSet::new();
     let mut after: Option<(String, String)> = None;
     loop {
@@ -75,7 +75,7 @@ async fn store(dir: &Path) -> Store {
     Store::create(&dir.join("corpus.db")).await.unwrap()
 }
 
-async fn plain() -> (BTreeSet<(String, String, GitOid)>, CrawlSummary) {
+pub(crate) async fn plain() -> (BTreeSet<(String, String, GitOid)>, CrawlSummary) {
     let sandbox = sandbox(unlimited(), Faults::default()).await;
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path()).await;

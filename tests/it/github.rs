@@ -117,7 +117,7 @@ async fn an_enterprise_server_has_its_graphql_interface_beside_the_rest_one() {
         trees: Vec::new(),
         paths: vec!["docs/\"é\".md".to_owned()],
     };
-    assert_eq!(content(&github, &[ask]).await.unwrap(), [None]);
+    assert_eq!(content(&github, &[ask]).await.unwrap(), [Some(Err(Absence::NotFound))]);
     let asked = script.asked.lock().unwrap().clone();
     assert_eq!((asked[0].method.as_str(), asked[0].path.as_str()), ("POST", "/api/graphql"));
     let body: Value = serde_json::from_str(&asked[0].body).unwrap();
@@ -250,6 +250,37 @@ async fn a_repository_that_is_not_there_is_told_from_one_that_was_not_answered()
     assert_eq!(answers[0], Some(Err(Absence::NotFound)));
     assert_eq!(answers[1], None);
     assert!(matches!(answers[2], Some(Ok(_))));
+}
+
+#[tokio::test]
+async fn answers_that_leave_out_what_is_not_needed_are_understood() {
+    let ask = RepositoryAsk {
+        repository: "a/b".parse().unwrap(),
+        blobs: Vec::new(),
+        trees: vec![String::new()],
+        paths: Vec::new(),
+    };
+    let bare = json!({ "data": { "r0": null }, "errors": [{ "message": "Could not resolve to a Repository" }] });
+    let entries = json!([
+        { "name": "odd", "mode": null, "oid": "?" },
+        { "name": "CLAUDE.md", "mode": 33188, "oid": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391" },
+    ]);
+    let listing = json!({ "data": { "r0": { "t0": { "entries": entries } } } });
+    let hit = json!({
+        "path": "CLAUDE.md", "sha": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "repository": { "full_name": "a/b", "node_id": null },
+    });
+    let page = json!({ "total_count": 2, "incomplete_results": null, "items": [hit, { "path": "no repository" }] });
+    let answer = |value: &Value| (200, Vec::new(), value.to_string());
+    let (_, url) = serve(vec![answer(&bare), answer(&listing), answer(&page)]).await;
+    let github = GitHub::new(options(&url)).unwrap();
+    assert_eq!(content(&github, std::slice::from_ref(&ask)).await.unwrap(), [Some(Err(Absence::NotFound))]);
+    let answers = content(&github, &[ask]).await.unwrap();
+    let Some(Ok(answer)) = &answers[0] else { panic!("{answers:?}") };
+    assert_eq!(answer.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["CLAUDE.md"]);
+    let found = search_code(&github, "x", 1).await.unwrap();
+    assert_eq!((found.total, found.incomplete, found.files.len(), found.unreadable.len()), (2, false, 1, 1));
+    assert_eq!((&found.files[0].node_id, found.files[0].commit), (&None, None));
 }
 
 #[tokio::test]

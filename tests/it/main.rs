@@ -9,6 +9,11 @@ mod classify;
 mod cli;
 #[cfg(feature = "app")]
 mod crawl;
+mod crawl_cases;
+#[cfg(feature = "app")]
+mod crawl_kill;
+#[cfg(feature = "app")]
+mod crawl_parity;
 #[cfg(feature = "app")]
 mod export;
 #[cfg(feature = "app")]

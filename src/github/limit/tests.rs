@@ -74,6 +74,27 @@ fn a_reset_in_the_past_or_far_ahead_is_not_believed_and_never_waits_longer_than_
 }
 
 #[test]
+fn a_window_longer_than_expected_is_believed_once_a_whole_one_was_waited_out() {
+    let body = json!({ "message": "API rate limit exceeded" });
+    let limits = headers(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", &reset_in(1800))]);
+    let waits = |primary| wait_of(&step(403, limits, Body::Json(&body), Tries { primary, ..Tries::default() }));
+    assert!((0..WINDOW_WAITED_OUT).map(waits).all(|wait| wait <= 60.0));
+    assert!((0..WINDOW_WAITED_OUT).map(waits).sum::<f64>() > 60.0);
+    assert_eq!(waits(WINDOW_WAITED_OUT), 1800.0);
+}
+
+#[test]
+fn graphql_errors_without_a_type_are_known_by_their_words() {
+    let kinds = |message: &str| {
+        let body = json!({ "data": null, "errors": [{ "message": message }] });
+        graphql_errors(&body).map(|error| error.kind.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("Could not resolve to a Repository with the name 'a/b'."), ["NOT_FOUND"]);
+    assert_eq!(kinds("API rate limit exceeded for installation ID 1."), ["RATE_LIMITED"]);
+    assert_eq!(kinds("Field 'x' doesn't exist"), [""]);
+}
+
+#[test]
 fn a_local_clock_that_is_wrong_does_not_matter_when_the_server_tells_its_own() {
     let limits = headers(&[
         ("x-ratelimit-remaining", "0"),

@@ -4,6 +4,7 @@
 //! The listings serve three ends: they tell links and executables from files, they show artifacts that search did not
 //! list (siblings), and they corroborate weak names.
 
+use super::links::{Followed, Listings};
 use super::{Context, CrawlError, Halt, now};
 use crate::corpus::{GitOid, Slug};
 use crate::github::{self, Absence, Batch, Content, RepositoryAnswer, RepositoryAsk, RepositoryFacts, TreeEntry};
@@ -16,12 +17,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const CHUNK: usize = 400;
 /// Blobs in one query at most: answers stay below a few megabytes.
 const BLOBS: usize = 100;
-/// How many links are followed from one to the next, as git and Linux would.
-const HOPS: usize = 40;
+/// Directories of one repository that a query lists without counting as heavier: about as many as targets name.
+const TREES: usize = 64;
 /// How often a repository may be left out of an answer before it counts as failed: enough to shrink a batch to one.
 pub(super) const UNANSWERED: u32 = 8;
-/// A link's target is a path; anything longer is none.
-const LONGEST_LINK: usize = 4096;
 
 /// Read every repository with hits that this run has not read.
 pub(super) async fn read_all(context: &Context<'_>) -> Result<(), Halt> {
@@ -51,6 +50,9 @@ async fn read_chunks(context: &Context<'_>) -> Result<(), Halt> {
         }
         context.save_ledger().await?;
         context.monitor.advance(count);
+        if let Some(points) = context.github.remaining(github::Resource::Graphql) {
+            context.monitor.state(&format!("{points} GraphQL points left in this hour"));
+        }
     }
 }
 
@@ -71,10 +73,10 @@ struct Work {
     slug: Slug,
     /// Path to content and commit: hits that may be artifacts.
     hits: BTreeMap<String, (GitOid, Option<GitOid>)>,
-    /// Directories still to be listed.
-    trees: Vec<String>,
+    /// Directories still to be listed, in order.
+    trees: BTreeSet<String>,
     facts: Option<RepositoryFacts>,
-    entries: BTreeMap<String, TreeEntry>,
+    listings: Listings,
     absent: Option<Absence>,
     failed: Option<String>,
     /// Queries that answered without a word about this repository.
@@ -83,6 +85,8 @@ struct Work {
     missing: HashSet<GitOid>,
     /// Paths whose content on the default branch is wanted, and what came.
     paths: BTreeMap<String, Option<Option<GitOid>>>,
+    /// Links on the way from one that is an artifact, whose texts are wanted.
+    links: BTreeSet<GitOid>,
 }
 
 impl Work {
@@ -93,7 +97,7 @@ impl Work {
 
     /// Every path that is known.
     fn all_paths(&self) -> Vec<&str> {
-        let listed = self.entries.values().filter(|entry| entry.is_blob()).map(|entry| entry.path.as_str());
+        let listed = self.listings.entries.values().filter(|entry| entry.is_blob()).map(|entry| entry.path.as_str());
         let mut paths: Vec<&str> = self.hits.keys().map(String::as_str).chain(listed).collect();
         paths.sort_unstable();
         paths.dedup();
@@ -103,7 +107,7 @@ impl Work {
     /// The content of `path`, by the hit, or what stands there now when the hit's content is gone, or the listing.
     fn oid(&self, path: &str) -> Option<(GitOid, Option<GitOid>)> {
         let head = self.facts.as_ref().and_then(|facts| facts.head);
-        let listed = self.entries.get(path).filter(|entry| entry.is_blob()).map(|entry| (entry.oid, head));
+        let listed = self.listings.entries.get(path).filter(|entry| entry.is_blob()).map(|entry| (entry.oid, head));
         match self.hits.get(path) {
             Some((oid, commit)) if !self.missing.contains(oid) => Some((*oid, *commit)),
             Some(_) => listed.or_else(|| Some(((*self.paths.get(path)?)??, head))),
@@ -119,6 +123,8 @@ struct Chunk<'a> {
     idle: Vec<RepoId>,
     known: HashMap<GitOid, BlobId>,
     bodies: HashMap<GitOid, Vec<u8>>,
+    /// Texts of links that the store holds.
+    texts: HashMap<GitOid, Vec<u8>>,
     /// To be fetched one by one, and from where.
     elsewhere: BTreeMap<GitOid, Slug>,
     unreadable: HashSet<GitOid>,
@@ -142,22 +148,21 @@ impl<'a> Chunk<'a> {
                 idle.push(repo.id);
                 continue;
             }
-            let mut trees: Vec<String> = directories.to_vec();
-            trees.extend(hits.keys().map(|path| parent(path).to_owned()));
-            trees.sort_unstable();
-            trees.dedup();
+            let parents = hits.keys().map(|path| parent(path).to_owned());
+            let trees = directories.iter().cloned().chain(parents).collect();
             works.push(Work {
                 id: repo.id,
                 slug: repo.slug,
                 hits,
                 trees,
                 facts: None,
-                entries: BTreeMap::new(),
+                listings: Listings::default(),
                 absent: None,
                 failed: None,
                 unanswered: 0,
                 missing: HashSet::new(),
                 paths: BTreeMap::new(),
+                links: BTreeSet::new(),
             });
         }
         let mut chunk = Chunk {
@@ -166,6 +171,7 @@ impl<'a> Chunk<'a> {
             idle,
             known: HashMap::new(),
             bodies: HashMap::new(),
+            texts: HashMap::new(),
             elsewhere: BTreeMap::new(),
             unreadable: HashSet::new(),
         };
@@ -201,7 +207,7 @@ impl<'a> Chunk<'a> {
             self.look_up(wanted).await?;
             self.fetch_elsewhere().await?;
             if round > 0 {
-                self.want_targets_of_links().await?;
+                self.follow_links().await?;
             }
             let mut asks = self.asks();
             if asks.is_empty() {
@@ -222,21 +228,22 @@ impl<'a> Chunk<'a> {
         self.context.targets.artifacts(&paths).into_iter().map(|(path, owner)| (path, owner.target)).collect()
     }
 
-    /// What to ask next, by place in `works`: facts and listings of those not asked yet, and every wanted content once.
+    /// What to ask next, by place in `works`: facts, listings that did not come yet, and every wanted content once.
     fn asks(&self) -> Vec<(usize, RepositoryAsk)> {
         let mut claimed: HashSet<GitOid> = HashSet::new();
         let mut asks = Vec::new();
         for (index, work) in self.works.iter().enumerate().filter(|(_, work)| work.is_open()) {
             let wanted = self.artifacts(work).into_iter().filter_map(|(path, _)| Some(work.oid(path)?.0));
+            let wanted = wanted.chain(work.links.iter().copied());
             let mut blobs: Vec<GitOid> = wanted
                 .filter(|oid| !self.has(oid) && !work.missing.contains(oid))
                 .filter(|oid| claimed.insert(*oid))
                 .collect();
             blobs.truncate(BLOBS);
-            let paths: Vec<String> =
-                work.paths.iter().filter(|(_, came)| came.is_none()).map(|(path, _)| path.clone()).collect();
-            if work.facts.is_none() || !blobs.is_empty() || !paths.is_empty() {
-                let trees = if work.facts.is_none() { work.trees.clone() } else { Vec::new() };
+            let unanswered = work.paths.iter().filter(|(_, came)| came.is_none());
+            let paths: Vec<String> = unanswered.map(|(path, _)| path.clone()).take(BLOBS).collect();
+            let trees: Vec<String> = work.trees.iter().take(TREES).cloned().collect();
+            if work.facts.is_none() || !blobs.is_empty() || !paths.is_empty() || !trees.is_empty() {
                 asks.push((index, RepositoryAsk { repository: work.slug.clone(), blobs, trees, paths }));
             }
         }
@@ -307,7 +314,11 @@ impl<'a> Chunk<'a> {
         if work.facts.is_none() {
             work.facts = Some(answer.facts);
         }
-        work.entries.extend(answer.entries.into_iter().map(|entry| (entry.path.clone(), entry)));
+        ask.trees.iter().for_each(|directory| {
+            work.trees.remove(directory);
+            work.listings.listed.insert(directory.clone());
+        });
+        work.listings.entries.extend(answer.entries.into_iter().map(|entry| (entry.path.clone(), entry)));
         let repository = &ask.repository;
         let mut came = Vec::new();
         for (oid, content) in ask.blobs.iter().zip(answer.blobs) {
@@ -330,7 +341,7 @@ impl<'a> Chunk<'a> {
         let gone: Vec<String> = work
             .hits
             .iter()
-            .filter(|(path, (oid, _))| work.missing.contains(oid) && !work.entries.contains_key(*path))
+            .filter(|(path, (oid, _))| work.missing.contains(oid) && !work.listings.entries.contains_key(*path))
             .map(|(path, _)| path.clone())
             .collect();
         for path in gone {
@@ -374,62 +385,67 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Ask for the targets of links that no listing shows.
-    async fn want_targets_of_links(&mut self) -> Result<(), Halt> {
-        let mut wanted = Vec::new();
-        for (index, work) in self.works.iter().enumerate().filter(|(_, work)| work.is_open()) {
-            for (path, _) in self.artifacts(work) {
-                if let Some(target) = self.link_target(work, path).await?
-                    && !work.entries.contains_key(&target)
-                    && !work.paths.contains_key(&target)
-                {
-                    wanted.push((index, target));
+    /// Where the link at `path` leads, as far as it is known.
+    fn follow(&self, work: &Work, path: &str) -> Followed {
+        work.listings.follow(path, |oid| self.bodies.get(oid).or_else(|| self.texts.get(oid)).map(Vec::as_slice))
+    }
+
+    /// The artifacts of `work` that are links.
+    fn links(&self, work: &Work) -> Vec<String> {
+        let is_link = |path: &str| work.listings.entries.get(path).is_some_and(TreeEntry::is_symlink);
+        self.artifacts(work).into_iter().filter(|(path, _)| is_link(path)).map(|(path, _)| path.to_owned()).collect()
+    }
+
+    /// Want what it takes to follow every link to its end.
+    async fn follow_links(&mut self) -> Result<(), CrawlError> {
+        for index in 0..self.works.len() {
+            if !self.works[index].is_open() {
+                continue;
+            }
+            for path in self.links(&self.works[index]) {
+                loop {
+                    let work = &self.works[index];
+                    let oid = match self.follow(work, &path) {
+                        Followed::To(_) | Followed::Nowhere => break,
+                        Followed::List(directory) => {
+                            self.works[index].trees.insert(directory);
+                            break;
+                        }
+                        Followed::Read(oid) => oid,
+                    };
+                    self.look_up(vec![oid]).await?;
+                    match self.known.get(&oid) {
+                        Some(blob) => {
+                            let text = self.context.store.body(*blob).await?;
+                            self.texts.insert(oid, text);
+                        }
+                        None => {
+                            self.works[index].links.insert(oid);
+                            break;
+                        }
+                    }
                 }
             }
-        }
-        for (index, target) in wanted {
-            self.works[index].paths.insert(target, None);
         }
         Ok(())
     }
 
     /// Whether there is something about `work` that was not asked or not answered.
-    async fn wants_more(&self, work: &Work) -> Result<bool, CrawlError> {
+    fn wants_more(&self, work: &Work) -> bool {
         if !work.is_open() {
-            return Ok(false);
+            return false;
         }
-        if work.facts.is_none() || work.paths.values().any(Option::is_none) {
-            return Ok(true);
+        if work.facts.is_none() || !work.trees.is_empty() || work.paths.values().any(Option::is_none) {
+            return true;
         }
-        for (path, _) in self.artifacts(work) {
-            let settled = |oid: &GitOid| self.known.contains_key(oid) || self.unreadable.contains(oid);
-            let unread = work.oid(path).is_some_and(|(oid, _)| !settled(&oid) && !work.missing.contains(&oid));
-            let target = self.link_target(work, path).await?;
-            let unseen = |target: &String| !work.entries.contains_key(target) && !work.paths.contains_key(target);
-            if unread || target.as_ref().is_some_and(unseen) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The path that a link leads to in the end, inside the repository; as far as it is known where links follow links.
-    async fn link_target(&self, work: &Work, path: &str) -> Result<Option<String>, CrawlError> {
-        let mut reached: Option<String> = None;
-        for _ in 0..HOPS {
-            let at = reached.as_deref().unwrap_or(path);
-            let Some(entry) = work.entries.get(at).filter(|entry| entry.is_symlink()) else { break };
-            let body = match (self.bodies.get(&entry.oid), self.known.get(&entry.oid)) {
-                (Some(body), _) => body.clone(),
-                (None, Some(blob)) => self.context.store.body(*blob).await?,
-                (None, None) => break,
-            };
-            let Some(next) = std::str::from_utf8(&body).ok().and_then(|target| resolve(at, target)) else {
-                return Ok(None);
-            };
-            reached = Some(next);
-        }
-        Ok(reached)
+        let lost = |oid: &GitOid| self.unreadable.contains(oid) || work.missing.contains(oid);
+        let unread = |path: &str| work.oid(path).is_some_and(|(oid, _)| !self.known.contains_key(&oid) && !lost(&oid));
+        let unfollowed = |path: &String| match self.follow(work, path) {
+            Followed::To(_) | Followed::Nowhere => false,
+            Followed::List(_) => true,
+            Followed::Read(oid) => !lost(&oid),
+        };
+        self.artifacts(work).into_iter().any(|(path, _)| unread(path)) || self.links(work).iter().any(unfollowed)
     }
 
     /// Store what was read, in the order: repositories, blobs, then artifacts together with the mark that the
@@ -438,7 +454,14 @@ impl<'a> Chunk<'a> {
     /// After a halt, repositories of which something is still to be asked are left for the next run.
     async fn write(mut self, overflowing: &HashSet<(String, u64)>, halted: bool) -> Result<(), Halt> {
         let context = self.context;
-        let (oids, bodies): (Vec<GitOid>, Vec<Vec<u8>>) = self.bodies.iter().map(|(k, v)| (*k, v.clone())).unzip();
+        let held: HashSet<GitOid> = self
+            .works
+            .iter()
+            .flat_map(|work| self.artifacts(work).into_iter().filter_map(|(path, _)| Some(work.oid(path)?.0)))
+            .collect();
+        // Texts of links on the way to somewhere else are no artifacts.
+        let bodies = self.bodies.iter().filter(|(oid, _)| held.contains(*oid));
+        let (oids, bodies): (Vec<GitOid>, Vec<Vec<u8>>) = bodies.map(|(oid, body)| (*oid, body.clone())).unzip();
         let codec = context.store.codec();
         let packed = tokio::task::spawn_blocking(move || codec.encode_all(&bodies))
             .await
@@ -452,7 +475,7 @@ impl<'a> Chunk<'a> {
         let (mut rows, mut present) = (Vec::new(), Vec::new());
         let mut absent = Vec::new();
         for work in &self.works {
-            if halted && self.wants_more(work).await? {
+            if halted && self.wants_more(work) {
                 continue;
             }
             if let Some(why) = &work.failed {
@@ -480,16 +503,16 @@ impl<'a> Chunk<'a> {
             for (path, target) in self.artifacts(work) {
                 let Some((oid, commit)) = work.oid(path) else { continue };
                 let Some(blob) = self.known.get(&oid) else { continue };
-                let entry = work.entries.get(path).filter(|entry| entry.oid == oid);
+                let entry = work.listings.entries.get(path).filter(|entry| entry.oid == oid);
                 if !work.hits.contains_key(path) {
                     counts.siblings += 1;
                     let size = entry.and_then(|entry| entry.size).unwrap_or_default();
                     counts.recovered += u64::from(overflowing.contains(&(target.id.clone(), size)));
                 }
-                let resolves_to = self.link_target(work, path).await?.filter(|target| {
-                    work.entries.get(target).is_some_and(TreeEntry::is_blob)
-                        || work.paths.get(target).is_some_and(|came| matches!(came, Some(Some(_))))
-                });
+                let resolves_to = match entry.filter(|entry| entry.is_symlink()).map(|_| self.follow(work, path)) {
+                    Some(Followed::To(target)) => Some(target),
+                    _ => None,
+                };
                 let row = ArtifactRow {
                     repo,
                     path: path.to_owned(),
@@ -574,37 +597,9 @@ fn mode(entry: Option<&TreeEntry>) -> FileMode {
     }
 }
 
-/// Where a link at `path` with the text `target` leads, when that is inside the repository.
-fn resolve(path: &str, target: &str) -> Option<String> {
-    if target.is_empty() || target.len() > LONGEST_LINK || target.starts_with('/') {
-        return None;
-    }
-    let mut parts: Vec<&str> = parent(path).split('/').filter(|part| !part.is_empty()).collect();
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            part => parts.push(part),
-        }
-    }
-    (!parts.is_empty()).then(|| parts.join("/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn links_are_followed_inside_the_repository_only() {
-        assert_eq!(resolve("CLAUDE.md", "AGENTS.md").as_deref(), Some("AGENTS.md"));
-        assert_eq!(resolve("a/b/CLAUDE.md", "../.././AGENTS.md").as_deref(), Some("AGENTS.md"));
-        assert_eq!(resolve("a/CLAUDE.md", "docs/x.md").as_deref(), Some("a/docs/x.md"));
-        for outside in ["../x", "/etc/passwd", "", "."] {
-            assert_eq!(resolve("CLAUDE.md", outside), None, "{outside}");
-        }
-    }
 
     #[test]
     fn groups_are_full_and_keep_their_places() {

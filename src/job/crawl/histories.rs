@@ -14,7 +14,7 @@ const CHUNK: usize = 400;
 
 pub(super) async fn read_all(context: &Context<'_>) -> Result<(), Halt> {
     let rules = author_rules()?;
-    context.monitor.begin("history", None);
+    context.monitor.begin("history", Some(context.store.count_without_history().await?));
     let result = read_chunks(context, &rules).await;
     context.monitor.end();
     result

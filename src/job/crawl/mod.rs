@@ -3,6 +3,8 @@
 
 mod content;
 mod histories;
+mod links;
+mod progress;
 mod search;
 
 use crate::corpus::Slug;
@@ -322,6 +324,14 @@ pub struct CrawlPrice {
     pub code_search: price::Price,
     /// GraphQL queries for the contents, in full batches.
     pub graphql: u64,
+    /// GraphQL queries for the authorship, in full batches.
+    pub histories: u64,
+    /// Hours that the GraphQL queries take at one point each and github.com's points an hour.
+    pub graphql_hours: f64,
+    /// All hours at the documented rates.
+    pub nominal_hours: f64,
+    /// All hours at the rate of searches that earlier runs observed.
+    pub observed_hours: Option<f64>,
     /// By target: hits that an earlier run found.
     pub targets: BTreeMap<String, u64>,
 }
@@ -346,8 +356,21 @@ pub async fn crawl_price(store: &Store, targets: &Targets, options: &CrawlOption
     }
     let observed = store.observed_search_rate().await?;
     let price = price::code_search(&expected, price::NOMINAL_PER_MINUTE, observed);
-    let repos = store.counts().await?.repos.max(0) as u64;
-    Ok(CrawlPrice { code_search: price, graphql: repos.div_ceil(options.batch.max(1) as u64), targets: by_target })
+    let counts = store.counts().await?;
+    let queries = |things: i64, each: usize| (things.max(0) as u64).div_ceil(each.max(1) as u64);
+    let graphql = queries(counts.repos, options.batch);
+    let histories = if options.histories { queries(counts.artifacts, options.history_batch) } else { 0 };
+    let points = github::Limits::default().graphql.requests.unwrap_or(u32::MAX);
+    let graphql_hours = (graphql + histories) as f64 / f64::from(points.max(1));
+    Ok(CrawlPrice {
+        graphql,
+        histories,
+        graphql_hours,
+        nominal_hours: price.nominal_hours + graphql_hours,
+        observed_hours: price.observed_hours.map(|hours| hours + graphql_hours),
+        code_search: price,
+        targets: by_target,
+    })
 }
 
 /// The author rules that come with the tagger.

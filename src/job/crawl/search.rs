@@ -1,5 +1,6 @@
 //! Walks the search windows that the planner chooses, and stores every page with its hits before the next is asked.
 
+use super::progress::Progress;
 use super::{Context, Halt, Windows, families, now};
 use crate::github::{self, FoundFile, SearchPage, search_code};
 use crate::plan::targets::Target;
@@ -41,11 +42,13 @@ pub(super) async fn walk_all(context: &Context<'_>) -> Result<(Walked, Option<Ha
         .flat_map(|target| families(context.options).iter().map(move |fork| (target, *fork)))
         .collect();
     context.monitor.begin("search", Some(walks.len() as u64));
+    let progress = Progress::new(walks.len() as u64);
     let mut walked = Walked::default();
     let mut halted = None;
     let lanes = context.options.search_lanes.max(1);
-    let mut ends =
-        futures_util::stream::iter(walks).map(|(target, fork)| walk(context, target, fork)).buffer_unordered(lanes);
+    let mut ends = futures_util::stream::iter(walks)
+        .map(|(target, fork)| walk(context, &progress, target, fork))
+        .buffer_unordered(lanes);
     while let Some(end) = ends.next().await {
         match end {
             Ok((planner, halt)) => {
@@ -65,31 +68,32 @@ pub(super) async fn walk_all(context: &Context<'_>) -> Result<(Walked, Option<Ha
 
 async fn walk(
     context: &Context<'_>,
+    progress: &Progress,
     target: &Target,
     fork: ForkFamily,
 ) -> Result<(Planner, Option<Halt>), super::CrawlError> {
     let stored = context.store.pages(context.run, &target.id, fork).await?;
     let warm: Histogram = context.store.size_histogram(&target.id).await?.into_iter().collect();
-    let setup = Setup {
-        target: target.id.clone(),
-        fork,
-        axes: axes_for(&target.search),
-        warm: (warm.total() > 0).then_some(warm),
-    };
+    let known = warm.total();
+    let setup =
+        Setup { target: target.id.clone(), fork, axes: axes_for(&target.search), warm: (known > 0).then_some(warm) };
     let observations: Vec<Observation> = stored.iter().map(observation).collect();
     let planner = Planner::resume(setup, &observations)?;
-    let mut walk = Walk { context, target, fork, planner, expression: &target.search, unlisted: HashMap::new() };
+    progress.resume(&planner, &target.id, fork, known);
+    let expression = target.search.clone();
+    let mut walk = Walk { context, progress, target, fork, planner, expression, unlisted: HashMap::new() };
     let end = walk.go().await;
     Ok((walk.planner, end.err()))
 }
 
 struct Walk<'a> {
     context: &'a Context<'a>,
+    progress: &'a Progress,
     target: &'a Target,
     fork: ForkFamily,
     planner: Planner,
-    /// The search expression in use: the target's own, or its fallback after GitHub rejected the first.
-    expression: &'a str,
+    /// The search expression in use: the target's own, after GitHub rejected that with the fallback term in front.
+    expression: String,
     /// Hits that are counted but not stored (opted out, unreadable), by window.
     unlisted: HashMap<Window, HashSet<String>>,
 }
@@ -97,7 +101,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     async fn go(&mut self) -> Result<(), Halt> {
         while let Some(request) = self.planner.next_request() {
-            let query = request.window.query(self.expression);
+            let query = request.window.query(&self.expression);
             let asked = search_code(self.context.github, &query, u32::from(request.page));
             let answer = match self.context.unless_stopped(asked).await {
                 Ok(answer) => answer,
@@ -157,23 +161,23 @@ impl Walk<'_> {
         }
         let reports = self.planner.observe(&seen)?;
         self.put(&reports, None).await?;
-        let summary = self.planner.summary();
-        self.context.monitor.state(&format!(
-            "{}: {} found, {} unreachable, {} requests (at least {})",
-            self.target.id, summary.hits, summary.unreachable, summary.requests, summary.lower_bound
-        ));
+        self.progress.note(&self.planner, &self.target.id, self.fork, &reports);
+        self.context.monitor.state(&self.progress.line(self.context));
         Ok(())
     }
 
     async fn refused(&mut self, request: &Request, error: github::Error) -> Result<(), Halt> {
-        let what = format!("{} ({}): {}", self.target.id, self.fork, request.window.query(self.expression));
+        let what = format!("{} ({}): {}", self.target.id, self.fork, request.window.query(&self.expression));
         match &error {
             github::Error::Rejected { .. } => {
-                if let Some(fallback) = &self.target.fallback
-                    && self.expression != fallback
+                if let Some(term) = &self.target.fallback
+                    && self.expression == self.target.search
                 {
-                    self.context.monitor.warn(&format!("{error}; trying {fallback:?} instead"));
-                    self.expression = fallback;
+                    self.expression = format!("{term} {}", self.target.search);
+                    self.context.monitor.warn(&format!(
+                        "{error}; asking for {:?} instead, which misses files without that word",
+                        self.expression
+                    ));
                     self.planner.release(request);
                     return Ok(());
                 }
