@@ -1,17 +1,10 @@
 //! Clusters of duplicates: leader clustering over LSH candidates, every member verified against its canonical one.
 
-use super::signature::{BANDS, Profile, Signature};
+use super::family::{Families, Settled};
+use super::signature::Signature;
 use crate::corpus::Sha256;
-use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// Documents decided at a time. Fixed, as the candidates that are verified depend on it.
-const BATCH: usize = 1024;
-
-/// Most candidates verified per document and batch half; the likeliest come first. Bounds the work on families of
-/// texts that differ only in critical tokens.
-const CANDIDATES: usize = 32;
 
 /// One text to be clustered.
 #[derive(Debug, Clone)]
@@ -90,8 +83,8 @@ impl Clustering {
     }
 }
 
-/// Cluster `documents`. `text` gives the text of the document at an index whenever a pair has to be verified; it is
-/// called from several threads, for documents that share a band only.
+/// Cluster `documents`. `text` gives the text of the document at an index when pairs of it have to be verified; it is
+/// called from several threads, mostly once a document, and never for one whose signature has no like.
 pub fn cluster<'t>(
     documents: &[Document],
     text: impl Fn(usize) -> Cow<'t, str> + Sync,
@@ -113,31 +106,11 @@ pub fn cluster<'t>(
 
     let own = |index| Member { canonical: index, relation: Relation::Canonical, similarity: 1.0 };
     let mut members: Vec<Member> = (0..documents.len()).map(own).collect();
-    let leaders: Vec<usize> =
-        order.iter().copied().filter(|&i| first[i] == i && !documents[i].signature.exact_only).collect();
-
-    let search = Search { documents, text: &text, threshold: options.threshold };
-    let mut settled = Bands::default();
-    let mut compared = 0;
-    for batch in leaders.chunks(BATCH) {
-        let found: Vec<(Option<Match>, u64)> = batch.par_iter().map(|&index| search.best(index, &settled)).collect();
-        let mut fresh = Bands::default();
-        for (&index, (before, pairs)) in batch.iter().zip(found) {
-            let (within, more) = search.best(index, &fresh);
-            compared += pairs + more;
-            // Canonical documents of earlier batches come first in the order, so they win a tie.
-            let best = match (before, within) {
-                (Some(a), Some(b)) => Some(if b.similarity > a.similarity { b } else { a }),
-                (a, b) => a.or(b),
-            };
-            match best {
-                Some(Match { canonical, similarity, .. }) => {
-                    members[index] = Member { canonical, relation: Relation::Near, similarity };
-                }
-                None => fresh.add(index, &documents[index].signature),
-            }
-        }
-        settled.append(fresh);
+    order.retain(|&index| first[index] == index && !documents[index].signature.exact_only);
+    let families = Families { documents, order: &order, text: &text, threshold: options.threshold };
+    let Settled { joined, compared } = families.settle();
+    for (index, found) in joined {
+        members[index] = Member { canonical: found.canonical, relation: Relation::Near, similarity: found.similarity };
     }
 
     for index in 0..documents.len() {
@@ -168,95 +141,9 @@ fn giants(members: &[Member], options: &Options) -> Vec<GiantCluster> {
     giants
 }
 
-/// Canonical documents by the keys of their bands, in the order they were added.
-#[derive(Default)]
-struct Bands {
-    buckets: HashMap<u64, Vec<u32>>,
-}
-
-impl Bands {
-    fn add(&mut self, index: usize, signature: &Signature) {
-        // 4 billion signatures would not fit in memory long before an index does not fit here.
-        let Ok(index) = u32::try_from(index) else { return };
-        for band in 0..BANDS {
-            self.buckets.entry(signature.band(band)).or_default().push(index);
-        }
-    }
-
-    fn append(&mut self, other: Self) {
-        for (key, mut bucket) in other.buckets {
-            self.buckets.entry(key).or_default().append(&mut bucket);
-        }
-    }
-
-    /// Distinct documents that share a band with `signature`, by index.
-    fn sharing(&self, signature: &Signature) -> Vec<usize> {
-        let mut found: Vec<usize> = (0..BANDS)
-            .filter_map(|band| self.buckets.get(&signature.band(band)))
-            .flatten()
-            .map(|&index| index as usize)
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
-}
-
-/// A canonical document that a text was verified against.
-struct Match {
-    canonical: usize,
-    similarity: f64,
-}
-
-struct Search<'a, F> {
-    documents: &'a [Document],
-    text: &'a F,
-    threshold: f64,
-}
-
-impl<'t, F: Fn(usize) -> Cow<'t, str> + Sync> Search<'_, F> {
-    /// The most similar canonical document among `bands` (the first in the order on a tie), and how many were compared.
-    fn best(&self, index: usize, bands: &Bands) -> (Option<Match>, u64) {
-        let document = &self.documents[index];
-        let mut candidates: Vec<(bool, u32, usize)> = bands
-            .sharing(&document.signature)
-            .into_iter()
-            .map(|other| (other, &self.documents[other].signature))
-            .filter(|(_, other)| document.signature.may_reach(other, self.threshold))
-            .map(|(at, other)| {
-                (document.signature.critical == other.critical, document.signature.shared_minima(other), at)
-            })
-            .collect();
-        if candidates.is_empty() {
-            return (None, 0);
-        }
-        let rank = |at: usize| (self.documents[at].priority, self.documents[at].id);
-        candidates.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then_with(|| rank(a.2).cmp(&rank(b.2))));
-        candidates.truncate(CANDIDATES);
-
-        let profile = Profile::of(&(self.text)(index));
-        let mut best: Option<Match> = None;
-        let mut compared = 0;
-        for (_, _, canonical) in candidates {
-            let verdict = profile.compare(&Profile::of(&(self.text)(canonical)));
-            compared += 1;
-            if verdict.contradicting || verdict.similarity < self.threshold {
-                continue;
-            }
-            let better = best.as_ref().is_none_or(|best| {
-                verdict.similarity > best.similarity
-                    || (verdict.similarity == best.similarity && rank(canonical) < rank(best.canonical))
-            });
-            if better {
-                best = Some(Match { canonical, similarity: verdict.similarity });
-            }
-        }
-        (best, compared)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::signature::Profile;
     use super::*;
     use proptest::prelude::*;
 

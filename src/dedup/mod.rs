@@ -23,13 +23,23 @@
 //! of similar pairs never pull unrelated texts together, and the result depends neither on the order of the input nor
 //! on the number of threads.
 //!
+//! # Work
+//!
+//! Signatures share a band when the texts are similar; texts linked by shared bands form *families*, and no text is
+//! ever compared outside of its own. Each family is settled by one thread, which keeps the prepared texts at hand, so
+//! most texts are read once. Signatures alone settle which pairs are too unlike, and, for almost all that contradict
+//! each other, that they do: only the rest is compared exactly.
+//!
 //! Sources: Broder, *On the resemblance and containment of documents* (1997); Li and König, *b-Bit minwise hashing*
-//! (2010); Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, chapter 3 (bands).
+//! (2010); Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, chapter 3 (bands); Dahlgaard, Knudsen and Thorup,
+//! *Fast similarity sketching* (2017).
 
 mod cluster;
+mod family;
 mod lines;
 mod normalise;
 mod signature;
+mod summary;
 
 pub use cluster::{Clustering, Document, GiantCluster, Member, Options, Relation, cluster};
 pub use lines::{FrequencyBuilder, FrequencyError, LineFrequencies};
@@ -38,4 +48,4 @@ pub use signature::{MIN_SHINGLES, Profile, Signature, Verdict};
 
 /// Version of everything that decides clusters and line hashes: stored signatures and statistics of another version
 /// are stale.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;

@@ -8,7 +8,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 pub fn normalised_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     text.strip_prefix('\u{feff}')
         .unwrap_or(text)
-        .split(['\n', '\r'])
+        .split('\n')
+        .flat_map(|line| line.split('\r'))
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .map(|line| {
@@ -20,7 +21,18 @@ pub fn normalised_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
         })
 }
 
+/// Whether a trimmed line has single spaces between its words and no other white space.
 fn is_evenly_spaced(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    let seen = bytes.iter().zip(bytes.iter().skip(1)).fold(0u8, |seen, (&a, &b)| {
+        seen | u8::from((a == b' ') & (b == b' ')) | u8::from(a < b' ') | (a & 0x80)
+    });
+    if seen == 0 {
+        return true;
+    }
+    if seen < 0x80 {
+        return false;
+    }
     let mut after_space = false;
     line.chars().all(|c| {
         let double = after_space && c == ' ';
@@ -34,23 +46,36 @@ pub fn line_hash(line: &str) -> u64 {
     xxh3_64(line.as_bytes())
 }
 
-/// The words of a normalised line. Scripts written without spaces (Chinese, Japanese) give one word a character, as
-/// their lines would otherwise be single words.
-pub(super) fn words(line: &str) -> impl Iterator<Item = &str> {
-    let mut rest = line;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(' ');
-        let mut chars = rest.char_indices();
-        let (_, first) = chars.next()?;
-        let end = if is_spaceless(first) {
-            first.len_utf8()
-        } else {
-            chars.find(|&(_, c)| c == ' ' || is_spaceless(c)).map_or(rest.len(), |(at, _)| at)
-        };
-        let (word, after) = rest.split_at(end);
-        rest = after;
-        Some(word)
-    })
+/// Call `found` with the bytes of each word of a normalised line. Scripts written without spaces (Chinese, Japanese)
+/// give one word a character, as their lines would otherwise be single words.
+pub(super) fn for_each_word(line: &str, mut found: impl FnMut(&[u8])) {
+    let bytes = line.as_bytes();
+    let mut start = 0;
+    let mut put = |start: usize, end: usize| {
+        if let Some(word) = bytes.get(start..end).filter(|word| !word.is_empty()) {
+            found(word);
+        }
+    };
+    if line.is_ascii() {
+        for (at, &byte) in bytes.iter().enumerate() {
+            if byte == b' ' {
+                put(start, at);
+                start = at + 1;
+            }
+        }
+    } else {
+        for (at, c) in line.char_indices() {
+            if c == ' ' {
+                put(start, at);
+                start = at + 1;
+            } else if is_spaceless(c) {
+                put(start, at);
+                start = at + c.len_utf8();
+                put(at, start);
+            }
+        }
+    }
+    put(start, bytes.len());
 }
 
 fn is_spaceless(c: char) -> bool {
@@ -74,6 +99,9 @@ pub(super) struct CriticalTokens {
 impl CriticalTokens {
     /// Call `found` with the hash of each critical token of the next normalised line.
     pub(super) fn line(&mut self, line: &str, mut found: impl FnMut(u64)) {
+        if self.fence.is_none() && !may_be_critical(line) {
+            return;
+        }
         let mut emit = |kind: Critical, text: &str| found(xxh3_64_with_seed(text.as_bytes(), kind as u64));
         let mark = fence_mark(line);
         match (self.fence, mark) {
@@ -108,6 +136,11 @@ impl CriticalTokens {
             }
         }
     }
+}
+
+/// False for most lines of prose: nothing in them is code or has a digit.
+fn may_be_critical(line: &str) -> bool {
+    line.bytes().fold(false, |seen, b| seen | b.is_ascii_digit() | (b == b'`') | (b == b'~'))
 }
 
 fn fence_mark(line: &str) -> Option<(u8, usize)> {
@@ -186,7 +219,9 @@ mod tests {
 
     #[test]
     fn languages_without_spaces_have_words() {
-        assert_eq!(words("使用 Rust语言").collect::<Vec<_>>(), ["使", "用", "Rust", "语", "言"]);
+        let mut words = Vec::new();
+        for_each_word("使用 Rust语言", |word| words.push(String::from_utf8(word.to_vec()).unwrap()));
+        assert_eq!(words, ["使", "用", "Rust", "语", "言"]);
     }
 
     #[test]
