@@ -206,10 +206,10 @@ fn minima(shingles: &[u64]) -> [u8; MINIMA] {
         for &shingle in shingles {
             let hash = mix(shingle ^ seed);
             let bin = match (round as usize).checked_sub(MINIMA) {
-                None => ((hash >> 32) * MINIMA as u64 >> 32) as usize,
+                None => (((hash >> 32) * MINIMA as u64) >> 32) as usize,
                 Some(bin) => bin,
             };
-            let value = round << 32 | (hash & 0xffff_ffff);
+            let value = (round << 32) | (hash & 0xffff_ffff);
             if let Some(slot) = least.get_mut(bin) {
                 empty -= usize::from(*slot == u64::MAX);
                 *slot = (*slot).min(value);
@@ -264,7 +264,7 @@ mod tests {
             let exact = (size - shift) as f64 / (size + shift) as f64;
             let (mut sum, mut squares) = (0.0, 0.0);
             for trial in 0..400u64 {
-                let set = |from: u64| (from..from + size).map(|n| mix(trial << 32 | n + 1)).collect::<Vec<_>>();
+                let set = |from: u64| (from..from + size).map(|n| mix((trial << 32) + n + 1)).collect::<Vec<_>>();
                 let (a, b) = (minima(&set(0)), minima(&set(shift)));
                 let equal = a.iter().zip(&b).filter(|(x, y)| x == y).count();
                 let estimate = equal as f64 / MINIMA as f64;
