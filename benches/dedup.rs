@@ -188,7 +188,7 @@ fn speed(texts: &[String], copies: usize, python: Option<&str>) {
         status.lines().filter(|line| line.starts_with("VmHWM")).for_each(|line| println!("  {line}"));
     }
     if let Some(python) = python {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/datasketch.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/minhash_lsh.py");
         let output = std::process::Command::new(python).arg(script).args([&data, &index]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let answer = String::from_utf8(output.stdout).unwrap();
