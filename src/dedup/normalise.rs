@@ -24,9 +24,10 @@ pub fn normalised_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
 /// Whether a trimmed line has single spaces between its words and no other white space.
 fn is_evenly_spaced(line: &str) -> bool {
     let bytes = line.as_bytes();
-    let seen = bytes.iter().zip(bytes.iter().skip(1)).fold(0u8, |seen, (&a, &b)| {
-        seen | u8::from((a == b' ') & (b == b' ')) | u8::from(a < b' ') | (a & 0x80)
-    });
+    let seen = bytes
+        .iter()
+        .zip(bytes.iter().skip(1))
+        .fold(0u8, |seen, (&a, &b)| seen | u8::from((a == b' ') & (b == b' ')) | u8::from(a < b' ') | (a & 0x80));
     if seen == 0 {
         return true;
     }
