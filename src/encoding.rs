@@ -26,6 +26,9 @@ pub fn decode(bytes: &[u8]) -> (TextEncoding, Option<Cow<'_, str>>) {
     }
 }
 
+/// How large a pointer of git's large file storage can be, bytes: its three lines at least, less than 1 KiB at most.
+pub const LFS_POINTER_SIZES: std::ops::Range<u64> = 120..1024;
+
 /// Whether `bytes` are a pointer of git's large file storage instead of the content itself.
 pub fn is_lfs_pointer(bytes: &[u8]) -> bool {
     bytes.len() < 1024 && bytes.starts_with(b"version https://git-lfs.github.com/spec/")

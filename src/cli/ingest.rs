@@ -33,7 +33,7 @@ pub(super) async fn run(context: &Context, args: &IngestArgs) -> Result<Exit, Fa
     context.output.print(&summary, text)?;
     Ok(match &summary {
         s if s.paused => Exit::Paused,
-        s if s.skipped.is_empty() => Exit::Done,
+        s if !s.failed() => Exit::Done,
         s if s.repos == 0 => Exit::Failed,
         _ => Exit::Partial,
     })

@@ -51,8 +51,8 @@ pub struct PathHistory {
     pub commits: Vec<Commit>,
 }
 
-/// How many commits of a path are read.
-const COMMITS: u32 = 30;
+/// How many commits of a path are read at most, the newest first.
+pub const HISTORY_COMMITS: u32 = 30;
 
 /// Ask for the histories of several paths in one query, in the order of `asks`; `None` marks one that the query did
 /// not answer.
@@ -73,7 +73,7 @@ pub(super) fn document(asks: &[HistoryAsk]) -> String {
     document.uses(Fragment::PathHistory);
     for ask in asks {
         let inner = format!(
-            "    defaultBranchRef {{ target {{ ... on Commit {{ history(path: {}, first: {COMMITS}) {{ \
+            "    defaultBranchRef {{ target {{ ... on Commit {{ history(path: {}, first: {HISTORY_COMMITS}) {{ \
              ...PathHistory }} }} }} }}\n",
             quoted(&ask.path)
         );

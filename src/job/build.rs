@@ -211,6 +211,7 @@ impl Build<'_> {
         let options = IngestOptions::new(paths.to_vec());
         let summary: IngestSummary = ingest::ingest(self.store, targets, &options, monitor).await?;
         self.paused |= summary.paused;
+        self.partial |= summary.failed();
         self.report("ingest", begun, &summary);
         Ok(())
     }

@@ -126,12 +126,12 @@ impl Search {
         }
         match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return self.skip(path, "Not a directory; name a repository or a folder"),
-            Err(error) => return self.skip(path, error),
+            Ok(_) => return self.fail(path, "Not a directory; name a repository or a folder"),
+            Err(error) => return self.fail(path, error),
         }
         let children = match children(path) {
             Ok(children) => children,
-            Err(error) => return self.skip(path, error),
+            Err(error) => return self.fail(path, error),
         };
         let mut without = Vec::new();
         let mut any = false;
@@ -143,10 +143,13 @@ impl Search {
         }
         if any {
             for child in without {
-                self.skip(&child, "Holds no git repository; name the directory itself to take it in as a plain folder");
+                self.pass_by(
+                    &child,
+                    "Holds no git repository; name the directory itself to take it in as a plain folder",
+                );
             }
         } else if name_of(path).ends_with(".git") {
-            self.skip(path, "Named like a bare repository, but holds no HEAD, objects and refs");
+            self.fail(path, "Named like a bare repository, but holds no HEAD, objects and refs");
         } else {
             self.add(path, SourceKind::Folder, &[]);
         }
@@ -166,7 +169,7 @@ impl Search {
         let children = match children(path) {
             Ok(children) => children,
             Err(error) => {
-                self.skip(path, error);
+                self.fail(path, error);
                 return true;
             }
         };
@@ -207,20 +210,24 @@ impl Search {
                             Ok(fact) => {
                                 facts.insert(fact.repo.clone(), fact);
                             }
-                            Err(error) => self.skip(&file, format!("Line {}: {error}", index + 1)),
+                            Err(error) => self.fail(&file, format!("Line {}: {error}", index + 1)),
                         }
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => self.skip(&file, error),
+                Err(error) => self.fail(&file, error),
             }
             self.facts.insert(directory.to_owned(), facts);
         }
         &self.facts[directory]
     }
 
-    fn skip(&mut self, path: &Path, why: impl std::fmt::Display) {
-        self.skipped.push(Skipped { path: path.display().to_string(), why: why.to_string() });
+    fn fail(&mut self, path: &Path, why: impl std::fmt::Display) {
+        self.skipped.push(Skipped::failed(path.display().to_string(), why));
+    }
+
+    fn pass_by(&mut self, path: &Path, why: impl Into<String>) {
+        self.skipped.push(Skipped::by_rule(path.display().to_string(), why));
     }
 
     fn finish(mut self) -> Discovery {
@@ -228,7 +235,7 @@ impl Search {
         for found in std::mem::take(&mut self.found).into_values() {
             if let Some(first) = by_slug.get(&found.slug) {
                 let why = format!("Goes by {}, which {} already does", found.slug, first.path.display());
-                self.skip(&found.path, why);
+                self.pass_by(&found.path, why);
             } else {
                 by_slug.insert(found.slug.clone(), found);
             }

@@ -1,5 +1,6 @@
 //! What a walk yields.
 
+use super::Error;
 use crate::corpus::GitOid;
 use std::borrow::Cow;
 
@@ -61,6 +62,26 @@ pub struct Skipped {
     pub path: String,
     /// The reason, for people.
     pub why: String,
+    /// True when something is broken, so that a repair or another try may read it; false when a rule leaves it out.
+    pub failed: bool,
+}
+
+impl Skipped {
+    /// Left out by a rule.
+    pub fn by_rule(path: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { path: path.into(), why: why.into(), failed: false }
+    }
+
+    /// Not readable.
+    pub fn failed(path: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self { path: path.into(), why: why.to_string(), failed: true }
+    }
+
+    /// Passed over because of `error`, which is a rule at work only where it is the limit of size.
+    pub fn because(path: impl Into<String>, error: &Error) -> Self {
+        let failed = !matches!(error, Error::TooLarge { .. });
+        Self { path: path.into(), why: error.to_string(), failed }
+    }
 }
 
 /// What a walk found.

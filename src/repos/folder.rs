@@ -35,7 +35,7 @@ impl Folder {
             if keep(&String::from_utf8_lossy(&path), mode) {
                 match self.read(&path, mode, limit) {
                     Ok(bytes) => walk.entries.push(Entry { oid: GitOid::of_blob(&bytes), path, mode }),
-                    Err(error) => unread.push(skipped(&path, error)),
+                    Err(error) => unread.push(Skipped::because(String::from_utf8_lossy(&path), &error)),
                 }
             }
         });
@@ -109,6 +109,11 @@ impl Folder {
             return Err(too_large(bytes.len() as u64));
         }
         Ok(bytes)
+    }
+
+    /// Bytes of the file at `path`, or of the target of the link there; nothing when it is not there.
+    pub fn size(&self, path: &[u8]) -> Option<u64> {
+        self.place(path).symlink_metadata().ok().map(|meta| meta.len())
     }
 
     /// Where `path` leads once links are followed, as long as they stay inside the folder. The entry of a file carries
@@ -202,5 +207,5 @@ fn io(path: &Path, source: std::io::Error) -> Error {
 }
 
 fn skipped(path: &[u8], why: impl std::fmt::Display) -> Skipped {
-    Skipped { path: String::from_utf8_lossy(path).into_owned(), why: why.to_string() }
+    Skipped::failed(String::from_utf8_lossy(path), why)
 }

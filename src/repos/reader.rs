@@ -298,15 +298,15 @@ impl Reader {
                 if prefix.is_empty() && tree == root {
                     return Err(error);
                 }
-                walk.skipped.push(Skipped { path: lossy(&prefix), why: error.to_string() });
+                walk.skipped.push(Skipped::because(lossy(&prefix), &error));
                 continue;
             }
             for entry in TreeRefIter::from_bytes(&buffer, tree.kind()) {
                 let entry = match entry {
                     Ok(entry) => entry,
                     Err(error) => {
-                        let why = self.broken(own(&tree), format!("{error:#}")).to_string();
-                        walk.skipped.push(Skipped { path: lossy(&prefix), why });
+                        let broken = self.broken(own(&tree), format!("{error:#}"));
+                        walk.skipped.push(Skipped::because(lossy(&prefix), &broken));
                         break;
                     }
                 };
@@ -319,7 +319,7 @@ impl Reader {
                 path.extend_from_slice(entry.filename);
                 if path.len() > MAX_PATH {
                     let why = format!("The path is longer than {MAX_PATH} bytes");
-                    walk.skipped.push(Skipped { path: lossy(&path[..256]), why });
+                    walk.skipped.push(Skipped::by_rule(lossy(&path[..256]), why));
                     continue;
                 }
                 if mode == Mode::Tree {

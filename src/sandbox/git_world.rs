@@ -158,6 +158,7 @@ fn facts(commit: &repos::Commit) -> CommitFacts {
             email: author.email.clone(),
             login: author.login().map(str::to_owned),
         },
+        authored_at: author.seconds,
         committed_at: commit.committer.seconds,
         parents: commit.parents.len() as u32,
     }

@@ -113,7 +113,9 @@ pub(crate) struct CommitFacts {
     pub(crate) oid: GitOid,
     pub(crate) message: String,
     pub(crate) author: Person,
-    /// Seconds since 1970.
+    /// When the author wrote it, seconds since 1970.
+    pub(crate) authored_at: i64,
+    /// When it was recorded, seconds since 1970.
     pub(crate) committed_at: i64,
     pub(crate) parents: u32,
 }
@@ -175,6 +177,7 @@ mod tests {
             oid: GitOid([0; 20]),
             message: "Add\n\nCo-authored-by: Claude <noreply@anthropic.com>\nco-authored-by: Me <me@x.org>".into(),
             author: Person { name: "Me".into(), email: "me@x.org".into(), login: Some("me".into()) },
+            authored_at: 0,
             committed_at: 0,
             parents: 1,
         };

@@ -11,14 +11,6 @@ use std::sync::Arc;
 
 /// zstd level of stored bodies: past it the dictionary gains more than the effort does.
 const LEVEL: i32 = 6;
-/// Size of a trained dictionary, the default of the zstd tools.
-const DICTIONARY: usize = 112_640;
-/// Fewer blobs than this do not pay for a dictionary.
-const TRAIN_FROM: i64 = 1_000;
-/// Bodies that a dictionary is trained on, at most: about a hundred times its size is enough.
-const SAMPLES: i64 = 4_000;
-/// A body beyond this is stored but not held up as a sample; large files need no dictionary.
-const SAMPLE_SIZE: i64 = 32_768;
 /// Largest body that is believed when unpacking: git hosts serve at most 100 MB a blob.
 const MAX_BODY: usize = 128 << 20;
 
@@ -38,19 +30,6 @@ pub struct NewBlob {
     codec: i64,
     dictionary: Option<i64>,
     body: Vec<u8>,
-}
-
-/// What the trained dictionary saves, over every stored body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct DictionaryGain {
-    /// Bodies measured.
-    pub blobs: u64,
-    /// Their bytes as found.
-    pub raw: u64,
-    /// Their bytes under zstd alone.
-    pub zstd: u64,
-    /// Their bytes as stored, with the dictionary.
-    pub stored: u64,
 }
 
 /// Packs and unpacks bodies.
@@ -86,7 +65,7 @@ impl Codec {
         bodies.par_iter().map(|bytes| self.encode(bytes)).collect()
     }
 
-    fn pack(&self, bytes: &[u8]) -> Result<(i64, Option<i64>, Vec<u8>), std::io::Error> {
+    pub(super) fn pack(&self, bytes: &[u8]) -> Result<(i64, Option<i64>, Vec<u8>), std::io::Error> {
         let packed = match self.newest.and_then(|id| Some((id, self.dictionaries.get(&id)?))) {
             Some((id, dictionary)) => {
                 let body = zstd::bulk::Compressor::with_dictionary(LEVEL, dictionary)?.compress(bytes)?;
@@ -128,6 +107,13 @@ impl Store {
             .map_err(|e| self.failed("read dictionaries", e))?;
         let newest = rows.last().map(|(id, _)| *id);
         Ok(Codec { dictionaries: rows.into_iter().map(|(id, body)| (id, Arc::new(body))).collect(), newest })
+    }
+
+    /// Take up the dictionaries that are stored now.
+    pub(super) async fn reload_codec(&self) -> Result<(), StoreError> {
+        let codec = self.load_codec().await?;
+        *self.codec.write().unwrap_or_else(std::sync::PoisonError::into_inner) = codec;
+        Ok(())
     }
 
     /// Write blobs that may be there already; returns their keys in order.
@@ -232,109 +218,6 @@ impl Store {
                     .map_err(|why| self.damaged(what(), why))
             })
             .collect()
-    }
-
-    /// Train the corpus's dictionary once there are enough blobs, and pack every body anew with it. Does nothing when a
-    /// dictionary is there or there are too few blobs. Returns whether it did.
-    pub async fn train_dictionary(&self, run: RunId) -> Result<bool, StoreError> {
-        let failed = |e| self.failed("train the dictionary", e);
-        let (blobs, dictionaries): (i64, i64) =
-            sqlx::query_as("SELECT (SELECT count(*) FROM blob), (SELECT count(*) FROM dictionary)")
-                .fetch_one(self.read())
-                .await
-                .map_err(failed)?;
-        if dictionaries > 0 || blobs < TRAIN_FROM {
-            return Ok(false);
-        }
-        // Ordered by digest: a sample that does not depend on the order of arrival.
-        let sample: Vec<i64> =
-            sqlx::query_scalar("SELECT id FROM blob WHERE size BETWEEN 64 AND ? ORDER BY sha256 LIMIT ?")
-                .bind(SAMPLE_SIZE)
-                .bind(SAMPLES)
-                .fetch_all(self.read())
-                .await
-                .map_err(failed)?;
-        let ids: Vec<BlobId> = sample.into_iter().map(BlobId).collect();
-        let bodies = self.bodies(&ids).await?;
-        let trained = tokio::task::spawn_blocking(move || zstd::dict::from_samples(&bodies, DICTIONARY)).await;
-        let Ok(Ok(dictionary)) = trained else {
-            // Too little variety to train on: bodies stay as they are, which is correct, only larger.
-            return Ok(false);
-        };
-        let mut tx = self.begin().await?;
-        sqlx::query("INSERT INTO dictionary (body, trained_on, run_id) VALUES (?, ?, ?)")
-            .bind(&dictionary)
-            .bind(ids.len() as i64)
-            .bind(run.0)
-            .execute(&mut *tx)
-            .await
-            .map_err(failed)?;
-        self.commit(tx).await?;
-        let codec = self.load_codec().await?;
-        *self.codec.write().unwrap_or_else(std::sync::PoisonError::into_inner) = codec;
-        self.repack().await?;
-        Ok(true)
-    }
-
-    /// Pack every body that has no dictionary anew. Safe to interrupt: each batch leaves whole bodies.
-    async fn repack(&self) -> Result<(), StoreError> {
-        let failed = |e| self.failed("pack bodies anew", e);
-        let codec = self.codec();
-        let mut after = 0i64;
-        loop {
-            let ids: Vec<i64> =
-                sqlx::query_scalar("SELECT id FROM blob WHERE codec <> 2 AND id > ? ORDER BY id LIMIT 2000")
-                    .bind(after)
-                    .fetch_all(self.read())
-                    .await
-                    .map_err(failed)?;
-            let Some(last) = ids.last() else { return Ok(()) };
-            after = *last;
-            let ids: Vec<BlobId> = ids.into_iter().map(BlobId).collect();
-            let bodies = self.bodies(&ids).await?;
-            let packed: Result<Vec<_>, _> = bodies.par_iter().map(|bytes| codec.pack(bytes)).collect();
-            let packed = packed.map_err(|e| self.damaged("a body", e.to_string()))?;
-            let mut tx = self.begin().await?;
-            for (id, (kind, dictionary, body)) in ids.iter().zip(packed) {
-                sqlx::query("UPDATE blob SET codec = ?, dictionary_id = ?, body = ? WHERE id = ?")
-                    .bind(kind)
-                    .bind(dictionary)
-                    .bind(body)
-                    .bind(id.0)
-                    .execute(&mut *tx)
-                    .await
-                    .map_err(failed)?;
-            }
-            self.commit(tx).await?;
-        }
-    }
-
-    /// Measure what the dictionary saves by packing every body without it.
-    pub async fn dictionary_gain(&self) -> Result<DictionaryGain, StoreError> {
-        let failed = |e| self.failed("measure the dictionary", e);
-        let mut gain = DictionaryGain { blobs: 0, raw: 0, zstd: 0, stored: 0 };
-        let stored: i64 = sqlx::query_scalar("SELECT coalesce(sum(length(body)), 0) FROM blob")
-            .fetch_one(self.read())
-            .await
-            .map_err(failed)?;
-        gain.stored = stored.unsigned_abs();
-        let mut after = 0i64;
-        loop {
-            let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM blob WHERE id > ? ORDER BY id LIMIT 2000")
-                .bind(after)
-                .fetch_all(self.read())
-                .await
-                .map_err(failed)?;
-            let Some(last) = ids.last() else { return Ok(gain) };
-            after = *last;
-            let ids: Vec<BlobId> = ids.into_iter().map(BlobId).collect();
-            for bytes in self.bodies(&ids).await? {
-                let (_, _, body) = Codec::plain().pack(&bytes).map_err(|e| self.damaged("a body", e.to_string()))?;
-                gain.blobs += 1;
-                gain.raw += bytes.len() as u64;
-                gain.zstd += body.len() as u64;
-            }
-        }
     }
 
     /// Blobs that no version refers to; left by a crawl that was cut off between content and artifacts.

@@ -6,8 +6,10 @@
 mod artifacts;
 mod blobs;
 mod crawl;
+mod dictionary;
 mod export;
 mod figures;
+mod histories;
 mod listing;
 mod optouts;
 mod predictions;
@@ -18,14 +20,16 @@ mod statistics;
 mod tags;
 
 pub use artifacts::{ArtifactRow, Written};
-pub use blobs::{BlobId, Codec, DictionaryGain, NewBlob};
+pub use blobs::{BlobId, Codec, NewBlob};
 pub use crawl::{
     Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory,
 };
+pub use dictionary::{DictionaryGain, Training};
 pub use export::{
     ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
 };
 pub use figures::{CrossCount, GrowthRow, WindowCount, WordCount};
+pub use histories::StoredHistory;
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use predictions::{PredictionRow, PredictionVersions, StalePrediction};

@@ -149,7 +149,13 @@ async fn no_request_is_refused_by_a_limit_that_the_headers_told_of() {
 }
 
 /// Asks to stop after so many looks at the clock, as Ctrl-C does.
-struct StopAfter(AtomicU64);
+pub(crate) struct StopAfter(AtomicU64);
+
+impl StopAfter {
+    pub(crate) fn new(looks: u64) -> Self {
+        Self(AtomicU64::new(looks))
+    }
+}
 
 impl Monitor for StopAfter {
     fn begin(&self, _: &str, _: Option<u64>) {}
@@ -190,7 +196,7 @@ async fn a_request_to_stop_pauses_and_the_next_run_goes_on() {
     let sandbox = sandbox(unlimited(), Faults { slow: 1.0, slow_seconds: 0.02, ..Faults::default() }).await;
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path()).await;
-    let paused = run(&store, client(&sandbox), &StopAfter(AtomicU64::new(12))).await;
+    let paused = run(&store, client(&sandbox), &StopAfter::new(12)).await;
     assert_eq!(paused.outcome, Outcome::Paused);
     let done = run(&store, client(&sandbox), &Silent::default()).await;
     assert_eq!(done.outcome, Outcome::Done);

@@ -20,6 +20,7 @@ mod export;
 mod github;
 #[cfg(feature = "app")]
 mod ingest;
+mod ingest_forms;
 #[cfg(feature = "app")]
 mod judgements;
 mod layers;

@@ -1,8 +1,10 @@
 //! The corpus on disk keeps what it is given, whoever writes it and however often.
 
+use crate::crawl::StopAfter;
 use aac::corpus::{GitOid, Platform, Slug};
+use aac::monitor::Silent;
 use aac::store::{
-    ArtifactRow, Codec, FailureRow, NewBlob, RepoFacts, RepoId, RepoRow, RunId, Store, StoreError, Written,
+    ArtifactRow, Codec, FailureRow, NewBlob, RepoFacts, RepoId, RepoRow, RunId, Store, StoreError, Training, Written,
 };
 use aac::taxonomy::{FileMode, Outcome, Presence, RepoSource};
 use serde_json::json;
@@ -74,8 +76,17 @@ async fn the_dictionary_is_trained_once_and_every_body_survives_it() {
     };
     let blobs: Vec<NewBlob> = (0..1200).map(|i| blob(&text(i))).collect();
     let ids = store.put_blobs(run, &blobs).await.unwrap();
-    assert!(store.train_dictionary(run).await.unwrap());
-    assert!(!store.train_dictionary(run).await.unwrap(), "a second training does nothing");
+    let stopped = Silent::default();
+    stopped.stop();
+    assert_eq!(store.train_dictionary(run, &stopped).await.unwrap(), Training::Stopped);
+    assert!(store.dictionary_due().await.unwrap());
+    assert_eq!(
+        store.train_dictionary(run, &StopAfter::new(1)).await.unwrap(),
+        Training::Stopped,
+        "trained, not packed"
+    );
+    assert_eq!(store.train_dictionary(run, &Silent::default()).await.unwrap(), Training::Done);
+    assert_eq!(store.train_dictionary(run, &Silent::default()).await.unwrap(), Training::NotDue);
     for (i, body) in store.bodies(&ids).await.unwrap().iter().enumerate() {
         assert_eq!(body, text(i).as_bytes());
     }

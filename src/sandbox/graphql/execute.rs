@@ -365,8 +365,10 @@ impl<'d> Run<'d> {
             "message" => json!(commit.message),
             "messageHeadline" => json!(commit.message.lines().next().unwrap_or_default()),
             "messageBody" => json!(commit.message.split_once('\n').map_or("", |(_, body)| body.trim())),
-            "committedDate" | "authoredDate" => json!(iso(commit.committed_at)),
-            "author" | "committer" => self.person(&commit.author, commit.committed_at, field),
+            "authoredDate" => json!(iso(commit.authored_at)),
+            "committedDate" => json!(iso(commit.committed_at)),
+            "author" => self.person(&commit.author, commit.authored_at, field),
+            "committer" => self.person(&commit.author, commit.committed_at, field),
             "parents" => self.object("CommitConnection", &field.selections, |_, f| match f.name.as_str() {
                 "totalCount" => Some(json!(commit.parents)),
                 _ => None,
@@ -379,7 +381,7 @@ impl<'d> Run<'d> {
                         "totalCount" => json!(people.len()),
                         "nodes" => {
                             let shown = people.iter().take(first);
-                            Value::Array(shown.map(|p| run.person(p, commit.committed_at, f)).collect())
+                            Value::Array(shown.map(|p| run.person(p, commit.authored_at, f)).collect())
                         }
                         _ => return None,
                     })

@@ -127,6 +127,7 @@ pub(super) fn commit(seed: u64, repo: u32, number: u32, at: i64, owner: &str, pa
         oid: commit_oid(seed, repo, number),
         message,
         author,
+        authored_at: at,
         committed_at: at,
         parents: u32::from(number > 0),
     }
