@@ -139,7 +139,7 @@ fn import(at: &Path, stream: &str) {
 async fn a_repository_of_150_000_files_gives_its_artifacts() {
     let dir = tempfile::tempdir().unwrap();
     let at = init(dir.path(), "acme+huge");
-    let mut stream = "blob\nmark :1\ndata 4\ntext\n\ncommit refs/heads/main\n\
+    let mut stream = "blob\nmark :1\ndata 4\ntext\ncommit refs/heads/main\n\
         committer Cy <cy@example.org> 1700000000 +0000\ndata 3\nall\n"
         .to_owned();
     for file in 0..150_000 {
