@@ -26,7 +26,8 @@ pub fn row(repo: RepoId, verdict: &Verdict) -> LicenseRow {
     }
 }
 
-/// Judge every repository whose verdict is missing, of another version, or no longer what the API's answer gives.
+/// Judge every repository whose verdict is missing, of another version, or no longer what the API's answer gives, except
+/// where licence files were read.
 /// Returns how many were written.
 pub(super) async fn judge(store: &Store, run: &mut LazyRun<'_>) -> Result<u64, JudgeError> {
     let (mut after, mut written) = (0, 0);
@@ -44,10 +45,23 @@ pub(super) async fn judge(store: &Store, run: &mut LazyRun<'_>) -> Result<u64, J
 }
 
 fn stale(subject: &LicenseSubject) -> Option<LicenseRow> {
+    // The texts behind a verdict on licence files are not kept: ingestion, which reads them, keeps it up to date.
+    if subject.license_evidence.as_deref().is_some_and(rests_on_files) {
+        return None;
+    }
     let row = row(RepoId(subject.id), &license::from_api(subject.license_api.as_deref()));
-    let same = subject.license_version == Some(row.version)
+    (!is_stored(subject, &row)).then_some(row)
+}
+
+/// Whether `row` is what is stored.
+pub(super) fn is_stored(subject: &LicenseSubject, row: &LicenseRow) -> bool {
+    subject.license_version == Some(row.version)
         && subject.license_tier.as_deref() == Some(row.tier.as_str())
         && subject.license_spdx == row.spdx
-        && subject.license_evidence.as_deref() == Some(&row.evidence);
-    (!same).then_some(row)
+        && subject.license_evidence.as_deref() == Some(&row.evidence)
+}
+
+fn rests_on_files(evidence: &str) -> bool {
+    let evidence: Value = serde_json::from_str(evidence).unwrap_or_default();
+    evidence["evidence"].as_array().is_some_and(|list| list.iter().any(|piece| piece.get("file").is_some()))
 }

@@ -266,3 +266,61 @@ async fn a_shallow_clone_is_taken_in_and_names_no_creator() {
         assert_eq!(facts.len(), usize::from(stored.path == "long/AGENTS.md"), "{}", stored.path);
     }
 }
+
+/// Tier and SPDX expression by repository.
+async fn licenses(store: &Store) -> BTreeMap<String, (String, Option<String>)> {
+    let names: BTreeMap<i64, String> =
+        store.artifacts_after(None, 100).await.unwrap().into_iter().map(|a| (a.repo.0, a.name)).collect();
+    let subjects = store.license_subjects_after(0, 100).await.unwrap();
+    subjects.into_iter().map(|s| (names[&s.id].clone(), (s.license_tier.unwrap(), s.license_spdx))).collect()
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn licence_files_decide_and_no_later_step_forgets_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("repos");
+    let mit = "Permission is hereby granted, free of charge, to any person obtaining a copy … this permission notice …";
+    let apache = "Apache License\nVersion 2.0\n2. Grant of Copyright License.\n4. Redistribution.\n";
+    let closed = "Copyright (c) 2025 Acme. All rights reserved.\n";
+    let repos: [(&str, &[(&str, &str)]); 4] = [
+        ("acme+dual", &[("LICENSE-MIT", mit), ("LICENSE-APACHE", apache)]),
+        ("acme+closed", &[("LICENSE", closed)]),
+        ("acme+below", &[("vendored/LICENSE", mit)]),
+        ("acme+linked", &[("legal/terms.txt", mit)]),
+    ];
+    for (name, files) in repos {
+        let at = init(&root, name);
+        write(&at, "AGENTS.md", name);
+        for (path, text) in files {
+            write(&at, path, text);
+        }
+        if name == "acme+linked" {
+            std::os::unix::fs::symlink("legal/terms.txt", at.join("LICENSE")).unwrap();
+        }
+        commit(&at, 1, "one");
+    }
+    // What is told of a repository counts where it holds no licence file, and is outweighed by a stricter file.
+    let told = ["dual", "closed", "below"].map(|name| format!("{{\"repo\":\"acme/{name}\",\"license\":\"MIT\"}}\n"));
+    write(&root, "repos.jsonl", told.concat());
+    let store = store(dir.path(), "corpus.db").await;
+    let first = take_in(&store, &root).await;
+    assert_eq!((first.licenses, first.skipped.as_slice()), (4, &[][..]));
+    let judged = licenses(&store).await;
+    let wanted = [
+        ("below", ("permissive", Some("MIT"))),
+        ("closed", ("custom", None)),
+        ("dual", ("permissive", Some("Apache-2.0 OR MIT"))),
+        ("linked", ("permissive", Some("MIT"))),
+    ];
+    let wanted = wanted.map(|(name, (tier, spdx))| (name.to_owned(), (tier.to_owned(), spdx.map(str::to_owned))));
+    assert_eq!(judged, BTreeMap::from(wanted));
+
+    aac::job::tag::tag(&store, &Silent::default()).await.unwrap();
+    assert_eq!(licenses(&store).await, judged);
+    assert_eq!(take_in(&store, &root).await.run, None);
+    git(&root.join("acme+linked"), &["rm", "-q", "LICENSE"]);
+    commit(&root.join("acme+linked"), 2, "two");
+    assert_eq!(take_in(&store, &root).await.licenses, 1);
+    assert_eq!(licenses(&store).await["linked"], ("none".to_owned(), None));
+}

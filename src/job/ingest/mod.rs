@@ -73,6 +73,8 @@ pub struct IngestSummary {
     pub blobs: usize,
     /// Artifacts whose history is another than the stored one.
     pub histories: usize,
+    /// Repositories whose licence is judged otherwise than before.
+    pub licenses: usize,
     /// Left out, with why.
     pub skipped: Vec<LeftOut>,
     /// Asked to stop before the end; the same command goes on.

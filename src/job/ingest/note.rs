@@ -4,6 +4,7 @@
 use super::IngestOptions;
 use crate::corpus::{GitOid, Sha256};
 use crate::github::HISTORY_COMMITS;
+use crate::license;
 use crate::plan::Targets;
 use crate::repos::{Facts, Skipped};
 use crate::store::{RepoId, Store, StoreError};
@@ -61,5 +62,6 @@ pub(super) fn facts(told: Option<&Facts>) -> Value {
 pub(super) fn rules(targets: &Targets, options: &IngestOptions) -> String {
     let paths: Vec<_> = targets.selected().map(|t| (&t.id, &t.paths, &t.corroborated_by)).collect();
     let authors = include_str!("../../../queries/tag/authors.toml");
-    Sha256::of(json!([paths, options.max_bytes, authors, HISTORY_COMMITS]).to_string().as_bytes()).to_string()
+    Sha256::of(json!([paths, options.max_bytes, authors, HISTORY_COMMITS, license::VERSION]).to_string().as_bytes())
+        .to_string()
 }

@@ -3,6 +3,7 @@
 use super::histories::{self, PathFacts};
 use crate::corpus::{GitOid, Platform};
 use crate::encoding;
+use crate::license::{self, Verdict};
 use crate::plan::Targets;
 use crate::repos::{self, Entry, Folder, Found, Mode, Reader, Repository, Skipped, SourceKind, Target};
 use crate::store::{Codec, NewBlob};
@@ -15,6 +16,9 @@ use std::path::Path;
 const BATCH_BYTES: u64 = 32 << 20;
 const BATCH_ENTRIES: usize = 1000;
 
+/// A larger file is no licence, bytes.
+const LICENSE_BYTES: u64 = 1 << 20;
+
 /// A repository or folder opened, with what it holds now.
 pub(super) struct Present {
     pub(super) source: Source,
@@ -24,6 +28,8 @@ pub(super) struct Present {
     pub(super) entries: Vec<Candidate>,
     /// The commits of each of `entries`; nothing for folders.
     pub(super) histories: Vec<PathFacts>,
+    /// What the licence files at the root say.
+    pub(super) license: Verdict,
     pub(super) skipped: Vec<Skipped>,
 }
 
@@ -42,12 +48,6 @@ pub(super) enum Source {
     Folder(Folder),
 }
 
-pub(super) enum Look {
-    /// The head is the one of the last complete run.
-    AsBefore,
-    Present(Present),
-}
-
 /// What is asked of every repository alike.
 pub(super) struct Ask {
     pub(super) rev: Option<String>,
@@ -55,8 +55,13 @@ pub(super) struct Ask {
     pub(super) limit: u64,
 }
 
-/// Open what was found and list its artifacts, unless its head is `done`.
-pub(super) fn look(found: &Found, targets: &Targets, ask: &Ask, done: Option<GitOid>) -> Result<Look, repos::Error> {
+/// Open what was found and list its artifacts; nothing when its head is `done`.
+pub(super) fn look(
+    found: &Found,
+    targets: &Targets,
+    ask: &Ask,
+    done: Option<GitOid>,
+) -> Result<Option<Present>, repos::Error> {
     let wanted = |path: &str, mode: Mode| {
         (mode.is_blob() && targets.owner(path).is_some()) || (mode == Mode::Submodule && !targets.is_vendored(path))
     };
@@ -67,7 +72,7 @@ pub(super) fn look(found: &Found, targets: &Targets, ask: &Ask, done: Option<Git
             let default = found.facts.as_ref().and_then(|facts| facts.default_branch.as_deref());
             let head = reader.head(ask.rev.as_deref(), default)?;
             if head.commit.is_some() && head.commit == done {
-                return Ok(Look::AsBefore);
+                return Ok(None);
             }
             let walk = match head.commit {
                 Some(commit) => reader.walk(commit, &wanted)?,
@@ -89,11 +94,12 @@ pub(super) fn look(found: &Found, targets: &Targets, ask: &Ask, done: Option<Git
     }));
     let names = if needs_all(targets, &entries) { source.names(head, targets)? } else { Vec::new() };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut present =
-        Present { source, head, branch, entries: Vec::new(), histories: Vec::new(), skipped: walk.skipped };
+    let mut skipped = walk.skipped;
+    let license = license::from_texts(&source.licenses(head, &mut skipped));
+    let mut present = Present { source, head, branch, entries: Vec::new(), histories: Vec::new(), license, skipped };
     present.choose(entries, targets, &names, ask.limit);
     present.read_histories();
-    Ok(Look::Present(present))
+    Ok(Some(present))
 }
 
 /// Whether some entry's name proves nothing unless the rest of the repository backs it.
@@ -188,6 +194,45 @@ impl Source {
         })
     }
 
+    /// Path and text of the licence files at the root; a link stands for the file that it leads to.
+    fn licenses(&self, head: Option<GitOid>, skipped: &mut Vec<Skipped>) -> Vec<(String, String)> {
+        let reader = self.reader();
+        let files = match (self, &reader, head) {
+            (Self::Git(_), Some(reader), Some(head)) => reader.licenses(head),
+            (Self::Git(_), ..) => Ok(Vec::new()),
+            (Self::Folder(folder), ..) => {
+                let walk = folder.licenses(LICENSE_BYTES);
+                skipped.extend(walk.skipped);
+                Ok(walk.entries)
+            }
+        };
+        let files = files.unwrap_or_else(|error| {
+            skipped.push(Skipped::because("its licence files", &error));
+            Vec::new()
+        });
+        let mut texts = Vec::with_capacity(files.len());
+        for file in files {
+            let path = file.display_path().into_owned();
+            let Some(file) = self.follow(reader.as_ref(), head, file) else { continue };
+            match self.read(reader.as_ref(), &file, LICENSE_BYTES) {
+                Ok(bytes) => texts.extend(encoding::decode(&bytes).1.map(|text| (path, text.into_owned()))),
+                Err(error) => skipped.push(Skipped::because(path, &error)),
+            }
+        }
+        texts
+    }
+
+    /// The file that a link leads to, or the file itself.
+    fn follow(&self, reader: Option<&Reader>, head: Option<GitOid>, entry: Entry) -> Option<Entry> {
+        if entry.mode != Mode::Symlink {
+            return Some(entry);
+        }
+        match self.target(reader, head, &entry.path, LICENSE_BYTES) {
+            Some(Target::Entry(entry)) if entry.mode.is_blob() => Some(entry),
+            _ => None,
+        }
+    }
+
     /// Whether `path` is surely not there.
     pub(super) fn lacks(&self, head: Option<GitOid>, path: &str) -> bool {
         match (self, head) {
@@ -280,14 +325,17 @@ impl Source {
 
     /// The path inside the repository that a link leads to, if it stays inside and something is there.
     fn resolve(&self, reader: Option<&Reader>, head: Option<GitOid>, path: &[u8], limit: u64) -> Option<String> {
-        let target = match (self, reader, head) {
-            (Self::Git(_), Some(reader), Some(head)) => reader.resolve(head, path),
-            (Self::Folder(folder), ..) => folder.resolve(path, limit),
-            _ => return None,
-        };
-        match target {
-            Ok(Target::Entry(entry)) => Some(entry.display_path().into_owned()),
+        match self.target(reader, head, path, limit) {
+            Some(Target::Entry(entry)) => Some(entry.display_path().into_owned()),
             // Outside, dangling, circular or unreadable: the link is stored and leads nowhere.
+            _ => None,
+        }
+    }
+
+    fn target(&self, reader: Option<&Reader>, head: Option<GitOid>, path: &[u8], limit: u64) -> Option<Target> {
+        match (self, reader, head) {
+            (Self::Git(_), Some(reader), Some(head)) => reader.resolve(head, path).ok(),
+            (Self::Folder(folder), ..) => folder.resolve(path, limit).ok(),
             _ => None,
         }
     }

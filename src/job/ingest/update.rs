@@ -2,9 +2,11 @@
 
 use super::histories::PathFacts;
 use super::note::{self, Note};
-use super::source::{self, Ask, Candidate, Look, Present, Source};
+use super::source::{self, Ask, Candidate, Present, Source};
 use super::{IngestError, Job, blocking, left_out, now_ms};
 use crate::corpus::GitOid;
+use crate::job::license;
+use crate::license::{Verdict, combine, from_api};
 use crate::plan::Targets;
 use crate::repos::{self, Found, Mode, Skipped};
 use crate::store::{ArtifactRow, BlobId, HistoryRow, RepoFacts, RepoId, RepoRow, RunId, Store};
@@ -27,7 +29,8 @@ pub(super) struct Looked {
     stored: Option<RepoId>,
     note: Option<Note>,
     facts: Value,
-    now: Result<Look, repos::Error>,
+    /// Nothing when it is as the last run left it.
+    now: Result<Option<Present>, repos::Error>,
 }
 
 impl View<'_> {
@@ -85,8 +88,8 @@ impl Job<'_> {
         let Looked { found, stored, note, facts, now } = looked;
         let slug = found.slug.to_string();
         let present = match now {
-            Ok(Look::Present(present)) => present,
-            Ok(Look::AsBefore) => {
+            Ok(Some(present)) => present,
+            Ok(None) => {
                 self.summary.repos += 1;
                 self.summary.unchanged_repos += 1;
                 if let Some(repo) = stored {
@@ -130,7 +133,7 @@ impl Job<'_> {
         present: Present,
         every: bool,
     ) -> Result<Vec<Skipped>, IngestError> {
-        let Present { source, head, entries, histories, mut skipped, .. } = present;
+        let Present { source, head, entries, histories, license, mut skipped, .. } = present;
         let held = match writer.stored {
             Some(repo) => self.store.repo_artifacts(repo).await?,
             None => HashMap::new(),
@@ -158,6 +161,7 @@ impl Job<'_> {
             self.summary.gone += gone.len();
         }
         self.write_histories(writer, head, facts).await?;
+        self.write_license(writer, license).await?;
         skipped.sort_unstable();
         Ok(skipped)
     }
@@ -183,6 +187,21 @@ impl Job<'_> {
             let (run, _) = self.key(writer).await?;
             self.store.put_histories(run, &rows).await?;
             self.summary.histories += rows.len();
+        }
+        Ok(())
+    }
+
+    /// Store the verdict on what is known of the repository's licence and on its licence files, if it is another.
+    async fn write_license(&mut self, writer: &mut RepoWriter, texts: Verdict) -> Result<(), IngestError> {
+        let Some(repo) = writer.known() else { return Ok(()) };
+        let subjects = self.store.license_subjects_after(repo.0 - 1, 1).await?;
+        let Some(subject) = subjects.into_iter().find(|subject| subject.id == repo.0) else { return Ok(()) };
+        let told = writer.row.facts.license_api.as_deref().or(subject.license_api.as_deref());
+        let verdict = license::row(repo, &combine(from_api(told), texts));
+        if !license::is_stored(&subject, &verdict) {
+            self.key(writer).await?;
+            self.store.put_licenses(&[verdict]).await?;
+            self.summary.licenses += 1;
         }
         Ok(())
     }
