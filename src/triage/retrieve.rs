@@ -172,9 +172,10 @@ mod tests {
         let query = Query { text: "when do orders ship", k: 5, topics: &["orders"], ..Query::default() };
         let found = retrieve(&index, &query);
         let texts: Vec<_> = found.results.iter().map(|f| (f.text, f.pinned)).collect();
+        // The heading above it names the orders, so the second rule is the more relevant of the two that are pinned.
         assert_eq!(
             texts,
-            [("Never lie.", true), ("Never refund twice.", true), ("The orders ship daily from the depot.", false),]
+            [("Never refund twice.", true), ("Never lie.", true), ("The orders ship daily from the depot.", false),]
         );
         assert_eq!((found.in_scope, found.pinned_beyond_k), (2, 0));
         let untagged = retrieve(&index, &Query { topics: &[], k: 3, ..query.clone() });

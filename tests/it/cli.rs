@@ -30,8 +30,10 @@ pub(crate) fn git(dir: &Path, args: &[&str]) {
     assert!(status.success(), "git {args:?}");
 }
 
-/// A folder with one repository of three artifacts and two other files.
+/// A folder with one repository under MIT, of three artifacts and two other files.
 pub(crate) fn repositories(dir: &Path) {
+    std::fs::create_dir_all(dir).unwrap();
+    std::fs::write(dir.join("repos.jsonl"), "{\"repo\": \"owner/name\", \"license\": \"MIT\"}\n").unwrap();
     let repo = dir.join("owner+name");
     std::fs::create_dir_all(repo.join(".cursor/rules")).unwrap();
     std::fs::write(repo.join("CLAUDE.md"), "# Rules\n\n- Never push to main\n- Run `cargo test`\n").unwrap();

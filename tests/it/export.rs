@@ -19,7 +19,8 @@ const MAIL: &str = "# Rules\n\n- Never push to main\n- Write to ann@corp-mail.co
 const LONG: &str = "# Build\n\nRun `make all` before each commit, and never touch the generated files in `gen/`.\n";
 
 /// (repository, licence, stars, path, text), in the order of an export.
-const ARTIFACTS: [(&str, Option<&str>, Option<i64>, &str, &str); 7] = [
+type Row = (&'static str, Option<&'static str>, Option<i64>, &'static str, &'static str);
+const ARTIFACTS: [Row; 7] = [
     ("a/free", Some("MIT"), None, "AGENTS.md", MAIL),
     ("a/free", Some("MIT"), None, "CLAUDE.md", "@AGENTS.md\n"),
     ("a/gpl", Some("GPL-3.0"), None, "CLAUDE.md", LONG),

@@ -1,5 +1,7 @@
 //! The one integration binary: what several rooms do together, and what outside programs say about it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+// What is skipped for want of somebody else's program is said on standard error.
+#![allow(clippy::print_stderr)]
 
 #[cfg(feature = "app")]
 mod build;
