@@ -260,6 +260,11 @@ fn adjoin(base: &Base, a: usize, b: usize) -> bool {
         return second.layout.needs == Some(a as u32)
             || (second.layout.needs.is_some() && second.layout.needs == first.layout.needs);
     }
+    // An empty line between neighbours stays: without it a deeply indented entry would be read as part of the first.
+    let gap = base.text().get(first.span.end..second.span.start).unwrap_or_default();
+    if b == a + 1 && gap.matches('\n').count() > 1 {
+        return false;
+    }
     // The second must interrupt the first wherever it lands: a number other than 1 does so only among its own.
     let continues = match (first.layout.number, second.layout.number) {
         (_, None | Some(1)) => true,

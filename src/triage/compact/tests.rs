@@ -127,6 +127,17 @@ fn nesting_closes_up_when_what_held_it_is_gone() {
 }
 
 /// Documents of every kind of block, flat and nested, with constraints among them.
+#[test]
+fn an_empty_line_between_neighbours_stays() {
+    let text = "   2. Never aa the aa\n    - Never aa the aa\nNever aa the aa\n\n    - Never aa the aa\n# Run `aa aa` in the a\n\n";
+    let base = Base::read("a.md", text, Tokenizer::Cl100k, by_first_word);
+    let outcome = compact(&base, Budget::Percent(80.0));
+    let output = &outcome.safe().unwrap().output;
+    let again = Base::read("a.md", output, Tokenizer::Cl100k, by_first_word);
+    let pinned = |base: &Base| base.items().iter().filter(|item| item.pinned()).count();
+    assert_eq!(pinned(&again), pinned(&base), "{output}");
+}
+
 fn document() -> impl Strategy<Value = String> {
     let sentence = prop_oneof![
         "Never [a-z]{2,8} the [a-z]{2,8}( without [a-z]{3,6})?",
