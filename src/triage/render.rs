@@ -271,6 +271,7 @@ fn adjoin(base: &Base, a: usize, b: usize) -> bool {
         (Some(_), Some(_)) => first.layout.indent == second.layout.indent,
         (None, Some(_)) => false,
     };
+    let indent = second.layout.indent;
     let quoted = |index: usize| base.text()[base.items()[index].layout.lead.clone()].contains('>');
     first.layout.entry
         && second.layout.entry
@@ -279,6 +280,8 @@ fn adjoin(base: &Base, a: usize, b: usize) -> bool {
         && first.kind != ItemKind::Row
         && second.kind != ItemKind::Row
         && continues
+        // Deeper than the first but not inside it, four blanks or more read on as its text.
+        && (indent < 4 || indent <= first.layout.indent || indent >= first.layout.column)
         && second.layout.indent < first.layout.column + 4
         && quoted(a) == quoted(b)
 }
