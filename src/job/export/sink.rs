@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 const QUEUE: usize = 1;
 
 pub(super) struct Sink<T: Table> {
-    pages: mpsc::Sender<Vec<T::Record>>,
-    thread: JoinHandle<Result<Written, ShardError>>,
+    /// A page; `None` asks for the end of the set. Gone without it, the set is abandoned.
+    pages: Option<mpsc::Sender<Option<Vec<T::Record>>>>,
+    thread: Option<JoinHandle<Result<Option<Written>, ShardError>>>,
 }
 
 impl<T> Sink<T>
@@ -22,38 +23,52 @@ where
     /// Begin the shards of a table in `folder`.
     pub(super) fn open(folder: &Path, options: ShardOptions) -> Result<Self, ExportError> {
         let mut set = ShardSet::<T>::create(folder, options)?;
-        let (pages, mut queue) = mpsc::channel::<Vec<T::Record>>(QUEUE);
+        let (pages, mut queue) = mpsc::channel::<Option<Vec<T::Record>>>(QUEUE);
         let thread = thread::spawn(move || {
             while let Some(page) = queue.blocking_recv() {
+                let Some(page) = page else { return set.finish().map(Some) };
                 for record in page {
                     set.push(record)?;
                 }
             }
-            set.finish()
+            Ok(None)
         });
-        Ok(Self { pages, thread })
+        Ok(Self { pages: Some(pages), thread: Some(thread) })
     }
 
     /// Hand over a page. A writer that failed says why in [`Self::finish`].
     pub(super) async fn send(&self, page: Vec<T::Record>) {
-        if !page.is_empty() {
-            let _ = self.pages.send(page).await;
+        if let (false, Some(pages)) = (page.is_empty(), &self.pages) {
+            let _ = pages.send(Some(page)).await;
         }
     }
 
     /// Whether the writer has failed.
     pub(super) fn is_closed(&self) -> bool {
-        self.pages.is_closed()
+        self.pages.as_ref().is_none_or(mpsc::Sender::is_closed)
     }
 
     /// Wait for the last page.
-    pub(super) async fn finish(self) -> Result<Written, ExportError> {
-        drop(self.pages);
-        let thread = self.thread;
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+    pub(super) async fn finish(mut self) -> Result<Written, ExportError> {
+        if let Some(pages) = self.pages.take() {
+            let _ = pages.send(None).await;
+        }
+        let thread = self.thread.take();
+        let joined = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join)).await;
         match joined {
-            Ok(Ok(written)) => Ok(written?),
-            Ok(Err(_)) | Err(_) => Err(ExportError::Worker { table: T::NAME }),
+            Ok(Some(Ok(Ok(Some(written))))) => Ok(written),
+            Ok(Some(Ok(Err(error)))) => Err(error.into()),
+            Ok(None | Some(Ok(Ok(None)) | Err(_))) | Err(_) => Err(ExportError::Worker { table: T::NAME }),
+        }
+    }
+}
+
+impl<T: Table> Drop for Sink<T> {
+    /// An abandoned writer has left the folder before anybody removes it.
+    fn drop(&mut self) {
+        self.pages = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
