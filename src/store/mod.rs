@@ -49,7 +49,7 @@ use std::time::Duration;
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
 /// How long a statement waits for another process's write before it fails.
-const BUSY: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
 /// Rows in one statement: past a few hundred the cost per row no longer falls.
 const BATCH: usize = 400;
 
@@ -63,7 +63,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file cannot be opened, or is no SQLite database.
-    #[error("Failed to open {path}: {source}", path = .path.display())]
+    #[error("Failed to open {path}: {source}{advice}", path = .path.display(), advice = advice(.source))]
     Open {
         /// The database file.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum StoreError {
         source: sqlx::migrate::MigrateError,
     },
     /// A statement failed.
-    #[error("Failed to {doing} in {path}: {source}", path = .path.display())]
+    #[error("Failed to {doing} in {path}: {source}{advice}", path = .path.display(), advice = advice(.source))]
     Statement {
         /// What was being done.
         doing: &'static str,
@@ -105,9 +105,37 @@ impl StoreError {
     /// command works once that is mended.
     pub fn is_outside_cause(&self) -> bool {
         let (Self::Statement { source, .. } | Self::Open { source, .. }) = self else { return false };
-        let code = source.as_database_error().and_then(|e| e.code()).and_then(|code| code.parse::<i32>().ok());
-        // The low byte of an extended code is the primary one: BUSY, LOCKED, READONLY, FULL, CANTOPEN.
-        matches!(code.map(|c| c & 0xff), Some(5 | 6 | 8 | 13 | 14))
+        matches!(result_code(source), Some(BUSY_CODE | LOCKED | READONLY | FULL | CANTOPEN))
+    }
+}
+
+/// SQLite's primary result codes that have a remedy of their own: <https://www.sqlite.org/rescode.html>.
+const BUSY_CODE: i32 = 5;
+const LOCKED: i32 = 6;
+const READONLY: i32 = 8;
+const IOERR: i32 = 10;
+const CORRUPT: i32 = 11;
+const FULL: i32 = 13;
+const CANTOPEN: i32 = 14;
+const NOTADB: i32 = 26;
+
+/// The primary result code of an error that SQLite gave: the low byte of the extended one.
+fn result_code(source: &sqlx::Error) -> Option<i32> {
+    source.as_database_error()?.code()?.parse::<i32>().ok().map(|code| code & 0xff)
+}
+
+/// What to do about an error of SQLite, as the end of a sentence.
+fn advice(source: &sqlx::Error) -> &'static str {
+    match result_code(source) {
+        Some(BUSY_CODE | LOCKED) => {
+            "; another process holds the corpus: let it end, then run the same command again (nothing stored is lost)"
+        }
+        Some(READONLY) => "; make the file and its folder writable, or name another corpus with --db",
+        Some(IOERR | FULL) => "; see to free space on that disk, then run the same command again (nothing stored is lost)",
+        Some(CORRUPT) => "; the file is damaged: go on from a copy, or save what can be read with `sqlite3 FILE .recover`",
+        Some(CANTOPEN) => "; the folder must exist and be writable",
+        Some(NOTADB) => "; name another file with --db",
+        _ => "",
     }
 }
 
@@ -217,5 +245,24 @@ impl Store {
 
     pub(crate) fn damaged(&self, what: impl Into<String>, why: impl Into<String>) -> StoreError {
         StoreError::Damaged { what: what.into(), path: self.path.to_path_buf(), why: why.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_corpus_that_another_process_writes_is_waited_for_and_then_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.db");
+        let (one, two) = (Store::create(&path).await.unwrap(), Store::create(&path).await.unwrap());
+        let writing = one.begin().await.unwrap();
+        let error = two.begin().await.unwrap_err();
+        assert!(error.is_outside_cause(), "{error}");
+        let told = error.to_string();
+        assert!(told.contains("c.db") && told.contains("another process holds the corpus"), "{told}");
+        drop(writing);
+        two.begin().await.unwrap();
     }
 }

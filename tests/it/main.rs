@@ -21,12 +21,16 @@ mod export;
 #[cfg(feature = "app")]
 mod github;
 #[cfg(feature = "app")]
+mod hardship;
+#[cfg(feature = "app")]
 mod ingest;
 mod ingest_forms;
 #[cfg(feature = "app")]
 mod judgements;
 mod layers;
 mod policies;
+#[cfg(feature = "app")]
+mod readme;
 #[cfg(feature = "app")]
 mod repos;
 #[cfg(feature = "app")]
