@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod classify;
 mod compact;
+mod completions;
 mod crawl;
 mod decompose;
 mod dedup;
@@ -129,6 +130,10 @@ enum Command {
     Gold(gold::GoldArgs),
     /// Measure judgements against labels
     Evaluate(evaluate::EvaluateArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write one for each subcommand
+    Man(completions::ManArgs),
 }
 
 /// What every command is handed.
@@ -250,6 +255,8 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             Command::Train(args) => train::run(&context, args).await,
             Command::Gold(args) => gold::run(&context, args).await,
             Command::Evaluate(args) => evaluate::run(&context, &args).await,
+            Command::Completions(args) => completions::completions(&context, &args),
+            Command::Man(args) => completions::man(&context, &args),
         }
     })
 }

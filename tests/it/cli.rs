@@ -114,3 +114,21 @@ fn ingest_status_and_export_print_one_json_document_each() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("claude"));
 }
+
+#[test]
+fn completions_are_scripts_and_every_subcommand_has_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let out = aac(dir.path(), &["completions", shell]);
+        assert_eq!(out.status.code(), Some(0), "{shell}");
+        assert!(text(&out.stdout).contains("decompose"), "{shell}");
+        if shell == "bash" {
+            std::fs::write(dir.path().join("aac.bash"), &out.stdout).unwrap();
+            assert!(Command::new("bash").arg("-n").arg(dir.path().join("aac.bash")).status().unwrap().success());
+        }
+    }
+    assert!(text(&aac(dir.path(), &["man"]).stdout).starts_with(".ie"));
+    assert_eq!(aac(dir.path(), &["man", "--out", "man"]).status.code(), Some(0));
+    let pages = std::fs::read_dir(dir.path().join("man")).unwrap().count();
+    assert!(dir.path().join("man/aac-crawl.1").exists() && pages > 20, "{pages}");
+}
