@@ -131,8 +131,12 @@ fn advice(source: &sqlx::Error) -> &'static str {
             "; another process holds the corpus: let it end, then run the same command again (nothing stored is lost)"
         }
         Some(READONLY) => "; make the file and its folder writable, or name another corpus with --db",
-        Some(IOERR | FULL) => "; see to free space on that disk, then run the same command again (nothing stored is lost)",
-        Some(CORRUPT) => "; the file is damaged: go on from a copy, or save what can be read with `sqlite3 FILE .recover`",
+        Some(IOERR | FULL) => {
+            "; see to free space on that disk, then run the same command again (nothing stored is lost)"
+        }
+        Some(CORRUPT) => {
+            "; the file is damaged: go on from a copy, or save what can be read with `sqlite3 FILE .recover`"
+        }
         Some(CANTOPEN) => "; the folder must exist and be writable",
         Some(NOTADB) => "; name another file with --db",
         _ => "",
