@@ -14,7 +14,7 @@ use aac::monitor::Silent;
 use aac::segment::{pack, segment};
 use aac::store::{ArtifactRow, BlobId, RepoFacts, RepoId, RepoRow, RunId, Store};
 use aac::taxonomy::{FileMode, RepoSource};
-use corpus::Random;
+use corpus::{Random, edited as text};
 use rayon::prelude::*;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{Connection as _, QueryBuilder, Sqlite};
@@ -88,35 +88,6 @@ async fn price(texts: &[String], artifacts: usize, file: &Path) {
         mb(gain.stored),
         100.0 * (1.0 - gain.stored as f64 / gain.zstd as f64)
     );
-}
-
-/// Text `n` of the replicated corpus: a real one with some words and lines changed, and never equal to another.
-fn text(texts: &[String], n: usize) -> String {
-    let text = &texts[n % texts.len()];
-    if n < texts.len() {
-        return text.clone();
-    }
-    let mut random = Random(n as u64);
-    let share = 1 + random.below(10);
-    let mut out = String::with_capacity(text.len() + 32);
-    for line in text.lines() {
-        if random.below(200) < share {
-            continue;
-        }
-        for (index, word) in line.split(' ').enumerate() {
-            if index > 0 {
-                out.push(' ');
-            }
-            if word.len() > 3 && word.is_ascii() && random.below(200) < share {
-                let letters = b"etaoinshrdlucmfwyp";
-                out.extend((0..word.len()).map(|_| letters[random.below(letters.len())] as char));
-            } else {
-                out.push_str(word);
-            }
-        }
-        out.push('\n');
-    }
-    out + &format!("\nSee ticket {n}.\n")
 }
 
 async fn put_blobs(store: &Store, run: RunId, texts: &[String], distinct: usize, bill: &mut Bill) -> Vec<BlobId> {

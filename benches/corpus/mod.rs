@@ -60,3 +60,58 @@ impl Random {
         (self.bits() % limit.max(1) as u64) as usize
     }
 }
+
+/// Text `n` of a replicated corpus: a real one with some words and lines changed, and never equal to another.
+pub fn edited(texts: &[String], n: usize) -> String {
+    let text = &texts[n % texts.len()];
+    if n < texts.len() {
+        return text.clone();
+    }
+    let mut random = Random(n as u64);
+    let share = 1 + random.below(10);
+    let mut out = String::with_capacity(text.len() + 32);
+    for line in text.lines() {
+        if random.below(200) < share {
+            continue;
+        }
+        for (index, word) in line.split(' ').enumerate() {
+            if index > 0 {
+                out.push(' ');
+            }
+            if word.len() > 3 && word.is_ascii() && random.below(200) < share {
+                let letters = b"etaoinshrdlucmfwyp";
+                out.extend((0..word.len()).map(|_| letters[random.below(letters.len())] as char));
+            } else {
+                out.push_str(word);
+            }
+        }
+        out.push('\n');
+    }
+    out + &format!("\nSee ticket {n}.\n")
+}
+
+/// Texts for who has no repositories at hand: lists of made-up rules, of the sizes that agent files have.
+pub fn made_up(count: usize) -> Vec<String> {
+    const WORDS: [&str; 24] = [
+        "never", "always", "run", "the", "tests", "before", "commit", "use", "module", "of", "a", "branch", "build",
+        "with", "types", "and", "errors", "in", "service", "review", "files", "prefer", "small", "functions",
+    ];
+    let one = |n: usize| {
+        let mut random = Random(n as u64 ^ 0x5eed);
+        let mut text = format!("# Project {n}\n\n");
+        for _ in 0..20 + random.below(120) {
+            text.push_str("- ");
+            for _ in 0..5 + random.below(12) {
+                text.push_str(WORDS[random.below(WORDS.len())]);
+                // Names that occur once, as in real texts.
+                if random.below(6) == 0 {
+                    text.push_str(&format!("_{:x}", random.bits() >> 36));
+                }
+                text.push(' ');
+            }
+            text.push('\n');
+        }
+        text
+    };
+    (0..count).map(one).collect()
+}

@@ -5,7 +5,6 @@ use super::{Context, Exit, Failure};
 use crate::github::Endpoints;
 use crate::job::build::{self, BuildOptions, BuildSummary, Origin};
 use crate::job::crawl::CrawlOptions;
-use crate::job::model::find_model;
 use crate::store::Store;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -38,7 +37,7 @@ pub(super) struct BuildArgs {
 
 pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Failure> {
     let targets = Arc::new(context.targets(&args.platforms)?);
-    let export = super::export::options(context, args.out.as_ref(), None)?;
+    let export = super::export::options(context, args.out.as_ref(), None, args.model.as_ref())?;
     let origin = if args.sandbox {
         Origin::Sandbox { artifacts: args.artifacts, seed: args.seed }
     } else if !args.from.is_empty() {
@@ -57,14 +56,13 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
             }
         }
     };
-    let model = find_model(&context.model_places(args.model.as_ref())).map_err(Failure::usage)?;
     let store = Store::create(&context.db).await?;
     match &origin {
         Origin::Sandbox { .. } => context.claim(&store, Endpoints::SANDBOX).await?,
         Origin::GitHub { github, .. } => context.claim(&store, &github.options().endpoints.service()).await?,
         Origin::Local(_) | Origin::Kept => {}
     }
-    let summary = build::build(&store, targets, &BuildOptions { origin, export, model }, &context.terminal).await?;
+    let summary = build::build(&store, targets, &BuildOptions { origin, export }, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, |summary| text(context, summary))?;
     Ok(if summary.paused {
@@ -76,8 +74,13 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
     })
 }
 
-/// The closing screen: fits 80 × 24.
+/// The closing screen: fits 80 × 24, as long as the paths in it are short.
 fn text(context: &Context, summary: &BuildSummary) -> String {
+    let db = (context.db != Path::new(crate::config::DEFAULT_DB)).then_some(context.db.as_path());
+    screen(summary, db)
+}
+
+fn screen(summary: &BuildSummary, db: Option<&Path>) -> String {
     let counts = &summary.counts;
     let mut out = String::new();
     if summary.paused {
@@ -87,39 +90,87 @@ fn text(context: &Context, summary: &BuildSummary) -> String {
         out += &format!("  {:<10} {:>8.1} s\n", step.name, step.seconds);
     }
     out += &format!(
-        "\n{} artifacts in {} repositories, {} distinct texts, {} items\n",
+        "\n{} artifacts in {} repositories\n{} distinct texts, {} items\n",
         count(counts.artifacts),
         count(counts.repos),
         count(counts.blobs),
         count(counts.items)
     );
+    if summary.sandbox {
+        out += "A sandbox's corpus: nothing in it is from GitHub.\n";
+    }
     out += &format!("Items by the model {}", summary.model);
     let figure = |name: &str| summary.model_stored_figures.as_ref()?.get(name)?.get("value")?.as_f64();
     if let (Some(accuracy), Some(f1)) = (figure("accuracy"), figure("constraint_f1")) {
         out += &format!(
-            "; when it was fitted, on held-out real gold:\n  accuracy {accuracy:.2}, constraint F1 {f1:.2} (stored figures, not measured on this corpus)"
+            "; when it was fitted, on real gold:\n  accuracy {accuracy:.2}, constraint F1 {f1:.2} (stored figures, not of this corpus)"
         );
     }
     out.push('\n');
     let line = |what: &str, where_to: String| format!("  {what:<10} {where_to}\n");
     if let Some(first) = summary.shards.first() {
         let folder = first.parent().and_then(Path::parent).unwrap_or(Path::new("."));
-        out += "\nMade:\n";
-        out += &line(
-            "to share",
-            format!("{} ({} shards; read its README.md first)", folder.display(), summary.shards.len()),
-        );
+        out += "Made:\n";
+        let shards = summary.shards.len();
+        out += &line("to share", format!("{} ({shards} shards; read its README.md)", folder.display()));
     }
     if let Some(report) = &summary.report {
         out += &line("to look at", report.display().to_string());
     }
-    let db = if context.db == Path::new(crate::config::DEFAULT_DB) {
-        String::new()
-    } else {
-        format!(" --db {}", context.db.display())
-    };
-    out += "\nNext:\n";
+    let db = db.map_or_else(String::new, |db| format!(" --db {}", db.display()));
+    out += "Next:\n";
     out += &line("look", format!("aac status{db}"));
+    if summary.sandbox {
+        out += &line("for real", "aac build --from DIR, or aac crawl --dry-run".to_owned());
+    } else if !summary.paused {
+        out += &line("publish", "set contact and removal under [export] in aac.toml, then".to_owned());
+        out += &line("", format!("aac export --for-publication{db}"));
+    }
     out += "The database holds secrets as found: share the export, never the database.\n";
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::build::StepReport;
+    use crate::job::model::ModelName;
+    use crate::store::Counts;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn the_closing_screen_fits_80_by_24() {
+        let names = ["crawl", "segment", "dedup", "tag", "classify", "export", "report"];
+        let step = |name| StepReport { name, seconds: 123_456.7, summary: Value::Null };
+        let counts = Counts {
+            artifacts: 4_396_934,
+            blobs: 3_301_234,
+            repos: 1_054_628,
+            versions: 1,
+            bytes: 1,
+            items: 171_123_456,
+        };
+        let mut summary = BuildSummary {
+            steps: names.map(step).into(),
+            counts,
+            shards: vec!["exports/corpus/data/artifacts-00000-of-00123.parquet".into(); 123],
+            report: Some("exports/corpus/report.html".into()),
+            model: ModelName { tier: "linear".to_owned(), hash: "0".repeat(64) },
+            model_stored_figures: Some(json!({ "accuracy": { "value": 0.712 }, "constraint_f1": { "value": 0.603 } })),
+            sandbox: false,
+            partial: false,
+            paused: false,
+        };
+        for (sandbox, paused, db) in
+            [(true, false, None), (false, false, Some(Path::new("other.db"))), (true, true, None), (false, true, None)]
+        {
+            (summary.sandbox, summary.paused) = (sandbox, paused);
+            let screen = screen(&summary, db);
+            assert!(screen.lines().count() <= 24, "{} lines:\n{screen}", screen.lines().count());
+            for line in screen.lines() {
+                assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+            }
+            assert_eq!(screen.contains("nothing in it is from GitHub"), sandbox);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::output::count;
 use super::{Context, Exit, Failure};
 use crate::job::export::{self, ExportError, ExportOptions, ExportSummary, Tier};
+use crate::job::model::find_model;
 use crate::store::RunId;
 use clap::Args;
 use std::path::PathBuf;
@@ -22,13 +23,20 @@ pub(super) struct ExportArgs {
     /// Only artifacts whose bytes changed after this run
     #[arg(long, value_name = "RUN")]
     since: Option<i64>,
+    /// Also write a copy of the database that may be passed on: of each text only what the export holds, without runs,
+    /// settings, limits and names of annotators
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["as_of", "since"])]
+    db_copy: Option<PathBuf>,
+    /// Folder of the model that goes with the set [default: AAC_MODEL, the user's data folder, the one compiled in]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
     /// Refuse to write a card without `export.contact` and `export.removal`
     #[arg(long)]
     for_publication: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
-    let mut options = options(context, args.out.as_ref(), args.license.as_deref())?;
+    let mut options = options(context, args.out.as_ref(), args.license.as_deref(), args.model.as_ref())?;
     options.as_of = args.as_of.as_deref().map(time).transpose()?;
     options.since = args.since.map(RunId);
     if args.for_publication {
@@ -43,7 +51,14 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<Exit, Fa
         }
     }
     let store = context.open().await?;
-    match export::export(&store, &options, &context.terminal).await {
+    let mut exported = export::export(&store, &options, &context.terminal).await;
+    if let (Ok(summary), Some(file)) = (&mut exported, &args.db_copy) {
+        match export::copy(&store, &options, file, &context.terminal).await {
+            Ok(copy) => summary.db_copy = Some(copy),
+            Err(error) => exported = Err(error),
+        }
+    }
+    match exported {
         Ok(summary) => {
             warn(&summary);
             context.output.print(&summary, text)?;
@@ -51,13 +66,18 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<Exit, Fa
             Ok(Exit::Done)
         }
         Err(ExportError::Stopped) => Err(Failure { exit: Exit::Paused, message: ExportError::Stopped.to_string() }),
-        Err(error @ ExportError::Unknown { .. }) => Err(Failure::usage(error)),
+        Err(error @ (ExportError::Unknown { .. } | ExportError::CopyPlace { .. })) => Err(Failure::usage(error)),
         Err(error) => Err(error.into()),
     }
 }
 
 /// What the configuration and the flags ask for.
-pub(super) fn options(context: &Context, out: Option<&PathBuf>, tier: Option<&str>) -> Result<ExportOptions, Failure> {
+pub(super) fn options(
+    context: &Context,
+    out: Option<&PathBuf>,
+    tier: Option<&str>,
+    model: Option<&PathBuf>,
+) -> Result<ExportOptions, Failure> {
     let config = &context.config.export;
     let mut options = ExportOptions::new(context.out(out));
     if let Some(word) = tier.or(config.license.as_deref()) {
@@ -75,6 +95,7 @@ pub(super) fn options(context: &Context, out: Option<&PathBuf>, tier: Option<&st
     if let Some(name) = &config.name {
         options.name.clone_from(name);
     }
+    options.model = find_model(&context.model_places(model)).map_err(Failure::usage)?;
     options.contact.clone_from(&config.contact);
     options.removal.clone_from(&config.removal);
     Ok(options)
@@ -115,6 +136,15 @@ fn text(summary: &ExportSummary) -> String {
     lines.extend(list("Passages redacted", &summary.redactions));
     lines.extend(list("Repositories left out", &summary.left_out));
     lines.extend(summary.differs_from_as_of.iter().map(|line| format!("Differs: {line}")));
+    if let Some(copy) = &summary.db_copy {
+        lines.push(format!(
+            "{}: {} KB, {} texts of {} repositories",
+            copy.path.display(),
+            count((copy.bytes / 1000) as i64),
+            count(copy.texts as i64),
+            count(copy.repos as i64)
+        ));
+    }
     lines.push(format!("Read {} before you share it", summary.out.join("README.md").display()));
     lines.join("\n")
 }

@@ -29,6 +29,7 @@ mod triage;
 pub use exit::{Exit, Failure};
 
 use crate::config::{self, Config, DEFAULT_DB};
+use crate::job::SERVICE;
 use crate::job::model::ModelPlaces;
 use crate::plan::{Selection, Targets};
 use crate::store::Store;
@@ -162,14 +163,13 @@ impl Context {
 
     /// Keep a corpus to one service: generated artifacts must never mix with real ones, nor those of two hosts.
     async fn claim(&self, store: &Store, service: &str) -> Result<(), Failure> {
-        const KEY: &str = "service";
-        match store.setting(KEY).await? {
+        match store.setting(SERVICE).await? {
             Some(held) if held == service => Ok(()),
             Some(held) => Err(Failure::usage(format!(
                 "{} holds artifacts of {held}: name another corpus with --db for those of {service}",
                 self.db.display()
             ))),
-            None => Ok(store.set_setting(KEY, service).await?),
+            None => Ok(store.set_setting(SERVICE, service).await?),
         }
     }
 

@@ -51,10 +51,8 @@ pub enum Origin {
 pub struct BuildOptions {
     /// Where the artifacts come from.
     pub origin: Origin,
-    /// What to export, and where to; the report lies beside the shards.
+    /// What to export, and where to; the report lies beside the shards. Its model classifies the items.
     pub export: ExportOptions,
-    /// The model that classifies items.
-    pub model: FoundModel,
 }
 
 /// What one step did.
@@ -86,6 +84,8 @@ pub struct BuildSummary {
     /// What the model scored on held-out real gold when it was fitted, as stored with it; not measured on this corpus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_stored_figures: Option<Value>,
+    /// The artifacts are a sandbox's: nothing in this corpus is from GitHub.
+    pub sandbox: bool,
     /// Some step left something out and said so.
     #[serde(skip)]
     pub partial: bool,
@@ -132,7 +132,7 @@ pub async fn build(
 ) -> Result<BuildSummary, BuildError> {
     let mut build = Build {
         store,
-        model: options.model.clone(),
+        model: options.export.model.clone(),
         steps: Vec::new(),
         shards: Vec::new(),
         report: None,
@@ -265,7 +265,7 @@ impl Build<'_> {
 
     async fn report_page(&mut self, out: &Path, monitor: &dyn Monitor) -> Result<(), BuildError> {
         let begun = Instant::now();
-        let summary = report::report(self.store, &out.join(report::FILE), monitor).await?;
+        let summary = report::report(self.store, &self.model, &out.join(report::FILE), monitor).await?;
         self.report = Some(summary.report.clone());
         self.report("report", begun, &summary);
         Ok(())
@@ -289,6 +289,7 @@ impl Build<'_> {
             report: self.report,
             model: ModelName::of(self.model.model.as_ref()),
             model_stored_figures: self.model.model.description().notes.get("nested_cross_validation").cloned(),
+            sandbox: super::service::Origin::of(self.store).await? == super::service::Origin::Sandbox,
             partial: self.partial,
             paused: self.paused,
         })

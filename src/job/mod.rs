@@ -14,7 +14,9 @@ pub mod model;
 pub mod optout;
 pub mod report;
 pub mod segment;
+mod service;
 pub mod tag;
 pub mod train;
 
 pub use judging::JudgeError;
+pub use service::SERVICE;

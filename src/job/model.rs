@@ -69,6 +69,13 @@ pub struct FoundModel {
     pub dir: Option<PathBuf>,
 }
 
+impl FoundModel {
+    /// The one that every program has.
+    pub fn compiled_in() -> Self {
+        Self { model: Arc::new(shipped().clone()), source: ModelSource::CompiledIn, dir: None }
+    }
+}
+
 /// Which model gave an answer, as every JSON document says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelName {
@@ -118,7 +125,7 @@ pub fn find_model(places: &ModelPlaces) -> Result<FoundModel, ModelFileError> {
             return Ok(FoundModel { model: Arc::new(read_model(dir)?), source, dir: Some(dir.clone()) });
         }
     }
-    Ok(FoundModel { model: Arc::new(shipped().clone()), source: ModelSource::CompiledIn, dir: None })
+    Ok(FoundModel::compiled_in())
 }
 
 /// The variants of the classifier, by their names on the command line.

@@ -185,7 +185,7 @@ impl Store {
         Ok(known)
     }
 
-    /// The bytes of a blob, checked against its size.
+    /// The bytes of a blob, checked against its size; none for a body that a copy for others lacks.
     pub async fn body(&self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         let bodies = self.bodies(&[blob]).await?;
         bodies.into_iter().next().ok_or_else(|| self.damaged(format!("blob {}", blob.0), "it is not there"))
@@ -196,7 +196,7 @@ impl Store {
         let mut rows = HashMap::with_capacity(blobs.len());
         for chunk in blobs.chunks(BATCH) {
             let mut query =
-                QueryBuilder::<Sqlite>::new("SELECT id, codec, dictionary_id, size, body FROM blob WHERE id IN (");
+                QueryBuilder::<Sqlite>::new("SELECT id, codec, dictionary_id, coalesce(kept, size), body FROM blob WHERE id IN (");
             let mut list = query.separated(", ");
             for blob in chunk {
                 list.push_bind(blob.0);

@@ -55,6 +55,8 @@ pub struct ExportKey {
     pub is_pointer: bool,
     /// Blob that stands for its near-duplicate cluster; its own before the search for duplicates.
     pub cluster: i64,
+    /// The corpus is a copy for others, made without this body.
+    pub is_withheld: bool,
 }
 
 /// What an artifact's row says besides the keys.

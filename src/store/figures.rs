@@ -1,6 +1,6 @@
 //! Counts for the report.
 
-use super::{Store, StoreError};
+use super::{BlobId, Store, StoreError};
 use sqlx::FromRow;
 
 /// A word with how many artifacts it is said of.
@@ -51,6 +51,17 @@ pub struct WindowCount {
     pub unreachable: i64,
 }
 
+/// What a model said of a text, and who holds it.
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
+pub struct PlatformPredictions {
+    /// Key of the blob.
+    pub blob_id: i64,
+    /// Platforms of the present artifacts that hold it, parted by commas.
+    pub platforms: String,
+    /// The predictions on its items, packed.
+    pub packed: Vec<u8>,
+}
+
 const PRESENT: &str = " WHERE a.presence = 'present' GROUP BY 1 ORDER BY 2 DESC, 1";
 
 impl Store {
@@ -91,6 +102,25 @@ impl Store {
         .fetch_all(self.read())
         .await
         .map_err(|e| self.failed("count functions", e))
+    }
+
+    /// Predictions on texts that present artifacts hold, at most `limit` after the blob `after`, by key.
+    pub async fn platform_predictions_after(
+        &self,
+        after: BlobId,
+        limit: usize,
+    ) -> Result<Vec<PlatformPredictions>, StoreError> {
+        sqlx::query_as(
+            "SELECT p.blob_id, group_concat(DISTINCT a.platform) AS platforms, p.packed FROM prediction p \
+             JOIN version v ON v.blob_id = p.blob_id AND v.current = 1 \
+             JOIN artifact a ON a.id = v.artifact_id AND a.presence = 'present' \
+             WHERE p.blob_id > ? GROUP BY p.blob_id ORDER BY p.blob_id LIMIT ?",
+        )
+        .bind(after.0)
+        .bind(limit as i64)
+        .fetch_all(self.read())
+        .await
+        .map_err(|e| self.failed("read predictions", e))
     }
 
     /// Bytes of each distinct blob that a present artifact holds, ascending.

@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod blobs;
+mod copy;
 mod crawl;
 mod dictionary;
 mod export;
@@ -21,6 +22,7 @@ mod tags;
 
 pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, NewBlob};
+pub use copy::{CopiedBlob, CopiedGold, CopiedItems, is_copy};
 pub use crawl::{
     Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory,
 };
@@ -28,7 +30,7 @@ pub use dictionary::{DictionaryGain, Training};
 pub use export::{
     ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
 };
-pub use figures::{CrossCount, GrowthRow, WindowCount, WordCount};
+pub use figures::{CrossCount, GrowthRow, PlatformPredictions, WindowCount, WordCount};
 pub use histories::StoredHistory;
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
@@ -87,6 +89,14 @@ pub enum StoreError {
         path: PathBuf,
         /// What SQLite said.
         source: sqlx::Error,
+    },
+    /// A copy for others was to be extended.
+    #[error("Failed to {doing} in {path}: it is a redacted copy, made to be read and exported; work on the corpus that it was made from", path = .path.display())]
+    Copy {
+        /// What was to be done.
+        doing: String,
+        /// The database file.
+        path: PathBuf,
     },
     /// A stored value is not what it should be.
     #[error("Failed to read {what} in {path}: {why}; `PRAGMA integrity_check` tells how far the damage goes", path = .path.display())]
@@ -150,6 +160,7 @@ pub struct Store {
     writer: SqlitePool,
     readers: SqlitePool,
     codec: Arc<RwLock<Codec>>,
+    is_copy: bool,
 }
 
 impl Store {
@@ -184,9 +195,10 @@ impl Store {
         let readers = SqlitePoolOptions::new()
             .max_connections(4)
             .connect_lazy_with(options.pragma("query_only", "on").pragma("cache_size", "-16384"));
-        let mut store =
-            Self { path: Arc::new(path.to_owned()), writer, readers, codec: Arc::new(RwLock::new(Codec::plain())) };
-        store.codec = Arc::new(RwLock::new(store.load_codec().await?));
+        let codec = Arc::new(RwLock::new(Codec::plain()));
+        let mut store = Self { path: Arc::new(path.to_owned()), writer, readers, codec, is_copy: false };
+        store.reload_codec().await?;
+        store.is_copy = store.setting(copy::MARK).await?.is_some();
         Ok(store)
     }
 

@@ -1,9 +1,11 @@
 //! What an export gives away and what it keeps back, that it is the same every time, and that everybody can read it.
 
+use aac::classify::Thresholds;
 use aac::corpus::{GitOid, Platform};
 use aac::encoding;
 use aac::job::export::{self, ExportError, ExportOptions, Tier};
-use aac::job::{dedup, segment, tag};
+use aac::job::model::{FoundModel, ModelPlaces, find_model};
+use aac::job::{classify, dedup, segment, tag};
 use aac::monitor::Silent;
 use aac::parquet::ShardOptions;
 use aac::redact;
@@ -51,7 +53,7 @@ async fn put(store: &Store, run: RunId, row: &(&str, Option<&str>, Option<i64>, 
 }
 
 /// A corpus of [`ARTIFACTS`], put in forwards or backwards.
-async fn corpus(path: &Path, backwards: bool) -> Store {
+pub(crate) async fn corpus(path: &Path, backwards: bool) -> Store {
     let store = Store::create(path).await.unwrap();
     let run = store.begin_run("ingest", &json!({}), 1_000_000).await.unwrap();
     let mut rows = ARTIFACTS.to_vec();
@@ -69,7 +71,7 @@ async fn corpus(path: &Path, backwards: bool) -> Store {
     store
 }
 
-fn options(out: &Path) -> ExportOptions {
+pub(crate) fn options(out: &Path) -> ExportOptions {
     // One row group a shard, so that a column is empty in one and not in the next.
     let shards = ShardOptions { group_rows: 2, shard_bytes: 1, ..ShardOptions::default() };
     ExportOptions { shards, ..ExportOptions::new(out.to_owned()) }
@@ -187,6 +189,36 @@ async fn a_stopped_export_leaves_the_set_before() {
     assert!(matches!(export::export(&store, &own, &stopped).await, Err(ExportError::Stopped)));
     assert_eq!(std::fs::read(out.join("manifest.json")).unwrap(), before);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().filter(|e| e.as_ref().unwrap().path().is_dir()).count(), 1);
+}
+
+/// The classifier of the set is the one that was found, with its card; predictions of another one are named.
+#[tokio::test]
+async fn the_model_that_was_found_travels_with_the_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, found) = (dir.path().join("out"), dir.path().join("model"));
+    let store = corpus(&dir.path().join("c.db"), false).await;
+    let shipped = FoundModel::compiled_in().model;
+    classify::classify(&store, shipped.clone(), &Silent::default()).await.unwrap();
+    std::fs::create_dir(&found).unwrap();
+    let other = (*shipped).clone().with_thresholds(Thresholds { balanced: 0.5, safe: 0.1 }, json!({}));
+    std::fs::write(found.join("model.json"), other.description_json().unwrap()).unwrap();
+    std::fs::write(found.join("model.safetensors"), other.tensors()).unwrap();
+    let places = ModelPlaces { named: Some(found.clone()), ..ModelPlaces::default() };
+    let with = ExportOptions { model: find_model(&places).unwrap(), ..options(&out) };
+    export::export(&store, &with, &Silent::default()).await.unwrap();
+    let read = |path: std::path::PathBuf| std::fs::read(path).unwrap();
+    for name in ["model.json", "model.safetensors"] {
+        assert_eq!(read(out.join("classifier/linear").join(name)), read(found.join(name)));
+    }
+    let missing = manifest(&out)["missing"].to_string();
+    assert!(missing.contains("No card of the classifier"), "{missing}");
+    std::fs::write(found.join("README.md"), "# Ours\n").unwrap();
+    export::export(&store, &with, &Silent::default()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(out.join("classifier/README.md")).unwrap(), "# Ours\n");
+    assert!(!manifest(&out)["missing"].to_string().contains("No card"));
+    export::export(&store, &options(&out), &Silent::default()).await.unwrap();
+    assert!(std::fs::read_to_string(out.join("classifier/README.md")).unwrap().contains("The shipped classifier"));
+    assert_eq!(manifest(&out)["model"]["predictions"], true);
 }
 
 /// pyarrow, duckdb, polars, pandas, datasets and mlcroissant; where `AAC_PYTHON` names an interpreter that has them.

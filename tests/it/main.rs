@@ -19,6 +19,8 @@ mod crawl_parity;
 #[cfg(feature = "app")]
 mod export;
 #[cfg(feature = "app")]
+mod export_copy;
+#[cfg(feature = "app")]
 mod github;
 #[cfg(feature = "app")]
 mod hardship;

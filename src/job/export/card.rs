@@ -1,6 +1,6 @@
 //! The card of a set, from `exports/card.md`. Every figure in it comes from the manifest.
 
-use super::{ExportOptions, Manifest, Tier, classifier};
+use super::{ExportOptions, Manifest, Tier};
 use std::collections::BTreeMap;
 
 const TEMPLATE: &str = include_str!("../../../exports/card.md");
@@ -120,16 +120,20 @@ fn list(counts: &BTreeMap<&'static str, u64>, none: &str) -> String {
 /// What the model's own card says, named as such.
 fn quality(manifest: &Manifest) -> String {
     let figure = |name: &str| {
-        let value = classifier::figures().pointer(&format!("/nested_cross_validation/{name}"))?;
+        let value = manifest.model.notes.pointer(&format!("/nested_cross_validation/{name}"))?;
         let part = |key: &str| value.get(key).and_then(serde_json::Value::as_f64);
         Some(format!("{:.3} ({:.3}–{:.3})", part("value")?, part("low")?, part("high")?))
     };
     let predicted =
         if manifest.model.predictions { "Predictions by" } else { "No predictions yet; beside the data lies" };
     let mut text = format!(
-        "{predicted} the {} tier, tensors `{}`. Its figures on its own gold labels, with 95 % intervals:\n\n",
-        manifest.model.tier, manifest.model.hash
+        "{predicted} the {} tier, tensors `{}`. ",
+        manifest.model.name.tier, manifest.model.name.hash
     );
+    if figure("accuracy").is_none() {
+        return text + "No figures are stored with it; its card, where it has one, says more.\n";
+    }
+    text += "Its figures on its own gold labels, with 95 % intervals:\n\n";
     for (name, what) in [
         ("accuracy", "accuracy, six types"),
         ("macro_f1", "macro-F1 without episodic"),

@@ -1,38 +1,39 @@
 //! The classifier beside the shards, with its card: who loads the data can apply the same model to new texts.
 
 use super::ExportError;
-use crate::classify::linear;
-use crate::corpus::Sha256;
+use crate::job::model::{DESCRIPTION, FoundModel, ModelName, TENSORS};
+use std::borrow::Cow;
+use std::fs;
 use std::path::Path;
 
-/// Tier of the model that travels with every set.
-pub(super) const TIER: &str = "linear";
+/// Its card, beside the folder of its tier.
+const CARD: &str = "README.md";
 
 /// The model compiled into the program, file by file.
-const FILES: [(&str, &[u8]); 3] = [
-    ("classifier/README.md", include_bytes!("../../../exports/classifier/README.md")),
-    ("classifier/linear/model.json", include_bytes!("../../../exports/classifier/linear/model.json")),
-    ("classifier/linear/model.safetensors", include_bytes!("../../../exports/classifier/linear/model.safetensors")),
+const COMPILED_IN: [(&str, &[u8]); 3] = [
+    (CARD, include_bytes!("../../../exports/classifier/README.md")),
+    (DESCRIPTION, include_bytes!("../../../exports/classifier/linear/model.json")),
+    (TENSORS, include_bytes!("../../../exports/classifier/linear/model.safetensors")),
 ];
 
-/// Hash of the tensors.
-pub(super) fn hash() -> Sha256 {
-    linear::shipped().description().tensors_sha256
-}
-
-/// What the model's own card says of its quality.
-pub(super) fn figures() -> &'static serde_json::Value {
-    &linear::shipped().description().notes
-}
-
-/// Write model and card into the set.
-pub(super) fn write(set: &Path) -> Result<(), ExportError> {
-    for (name, bytes) in FILES {
-        let path = set.join(name);
-        let folder = path.parent().unwrap_or(set);
-        std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, bytes))
-            .map_err(|source| ExportError::Write { path: path.clone(), source })?;
+/// Write model and card into the set. Returns whether the model has a card.
+pub(super) fn write(set: &Path, model: &FoundModel) -> Result<bool, ExportError> {
+    let folder = set.join("classifier");
+    let tier = folder.join(ModelName::of(model.model.as_ref()).tier);
+    fs::create_dir_all(&tier).map_err(|source| ExportError::Write { path: tier.clone(), source })?;
+    let mut has_card = false;
+    for (name, compiled_in) in COMPILED_IN {
+        let bytes = match &model.dir {
+            None => Cow::Borrowed(compiled_in),
+            Some(dir) => match fs::read(dir.join(name)) {
+                Ok(bytes) => Cow::Owned(bytes),
+                Err(error) if name == CARD && error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(ExportError::Model { path: dir.join(name), source }),
+            },
+        };
+        has_card |= name == CARD;
+        let path = if name == CARD { folder.join(name) } else { tier.join(name) };
+        fs::write(&path, bytes).map_err(|source| ExportError::Write { path: path.clone(), source })?;
     }
-    Ok(())
+    Ok(has_card)
 }

@@ -2,8 +2,10 @@
 //! same manifest.
 
 use super::selection::Selection;
-use super::{ExportError, ExportOptions, Tally, Tier, classifier};
+use super::{ExportError, ExportOptions, Tally, Tier};
+use crate::classify::Classifier as _;
 use crate::dedup;
+use crate::job::model::ModelName;
 use crate::parquet::{
     ArtifactTable, ColumnInfo, GoldTable, ItemTable, OccurrenceTable, SCHEMA_VERSION, Table as _, Written, columns_of,
 };
@@ -81,12 +83,14 @@ pub struct AsOf {
 /// The classifier beside the shards.
 #[derive(Debug, Clone, Serialize)]
 pub struct ModelInfo {
-    /// Its tier.
-    pub tier: &'static str,
-    /// SHA-256 of its tensors.
-    pub hash: String,
+    /// Its tier and the SHA-256 of its tensors.
+    #[serde(flatten)]
+    pub name: ModelName,
     /// Whether the rows of `items` hold predictions.
     pub predictions: bool,
+    /// What it scored when it was fitted, as stored with it.
+    #[serde(skip)]
+    pub notes: serde_json::Value,
 }
 
 /// How rows are split.
@@ -142,6 +146,10 @@ const RULE: &str = "Repositories that share a text or near-duplicate texts (64 b
     divided by 2^64: below 0.8 train, below 0.9 validation, else test. A group of more than 1,000 artifacts that holds \
     more than 5 % of them is train.";
 
+/// Said of a corpus that was crawled from a sandbox.
+const SANDBOX: &str = "No corpus of GitHub: these repositories were served by a sandbox on one machine, and what it \
+    generates is made up";
+
 /// What is known before the first row is written.
 pub(super) async fn head(
     store: &Store,
@@ -175,14 +183,18 @@ pub(super) async fn head(
         since: options.since.map(|run| run.0),
         license_tier: options.tier,
         rules,
-        model: ModelInfo { tier: classifier::TIER, hash: classifier::hash().to_string(), predictions: false },
+        model: ModelInfo {
+            name: ModelName::of(options.model.model.as_ref()),
+            predictions: false,
+            notes: options.model.model.description().notes.clone(),
+        },
         splits: SplitInfo { seed: options.seed.clone(), rule: RULE, artifacts: BTreeMap::new() },
         funnel: FunnelInfo { corpus: store.funnel().await?, ..FunnelInfo::default() },
         withheld: BTreeMap::new(),
         redactions: BTreeMap::new(),
         left_out,
         configs: BTreeMap::new(),
-        missing: Vec::new(),
+        missing: selection.web.is_none().then(|| SANDBOX.to_owned()).into_iter().collect(),
         files: Vec::new(),
     })
 }
@@ -208,7 +220,12 @@ fn differences(runs: &[RunRow], as_of: i64, optouts: u64) -> Vec<String> {
 }
 
 /// Add what was counted on the way.
-pub(super) fn complete(mut head: Manifest, tally: &Tally, written: &[(&'static str, Written)]) -> Manifest {
+pub(super) fn complete(
+    mut head: Manifest,
+    options: &ExportOptions,
+    tally: &Tally,
+    written: &[(&'static str, Written)],
+) -> Manifest {
     for (name, set) in written {
         let file = |path: &std::path::PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned());
         let columns = match *name {
@@ -226,14 +243,25 @@ pub(super) fn complete(mut head: Manifest, tally: &Tally, written: &[(&'static s
     head.splits.artifacts.clone_from(&tally.splits);
     head.withheld.clone_from(&tally.withheld);
     head.redactions.clone_from(&tally.redactions);
-    head.model.predictions = tally.predicted;
-    let mut missing = Vec::new();
+    head.model.predictions = !tally.predicted.is_empty();
+    let mut missing = std::mem::take(&mut head.missing);
     if rows(&head, ItemTable::NAME) == 0 {
         missing.push("No items: `aac segment` finds them".to_owned());
-    } else if !tally.predicted {
+    } else if !head.model.predictions {
         missing.push(
             "No predictions: `type`, `probabilities` and `risk` are null until `aac classify` has run".to_owned(),
         );
+    }
+    let own = options.model.model.id();
+    let others: u64 = tally.predicted.iter().filter(|(model, _)| **model != own).map(|(_, count)| count).sum();
+    if others > 0 {
+        missing.push(format!(
+            "{others} predictions are by another model than the one in `classifier/` (the column `model` names it): \
+             `aac classify` makes them anew"
+        ));
+    }
+    if !tally.has_model_card {
+        missing.push("No card of the classifier: its folder holds no README.md".to_owned());
     }
     if head.funnel.corpus.canonical.is_none() {
         missing.push("No clusters: `cluster` and `is_canonical` are null until `aac dedup` has run".to_owned());

@@ -4,8 +4,10 @@
 //! What must not be passed on is taken out here: opted-out and private repositories, bodies without a licence that
 //! allows it, and everything that redaction finds. The same corpus gives the same bytes.
 
+mod attribution;
 mod card;
 mod classifier;
+mod copy;
 mod croissant;
 mod folder;
 mod gold;
@@ -15,16 +17,20 @@ mod rows;
 mod selection;
 mod sink;
 
+pub use copy::{CopySummary, copy};
 pub use folder::FolderError;
 pub use manifest::{AsOf, ConfigInfo, FileInfo, Manifest, ModelInfo, RunInfo};
 pub use rows::RowError;
 
+use crate::job::model::FoundModel;
+use crate::job::service::Origin;
 use crate::monitor::Monitor;
 use crate::parquet::{
-    ArtifactRecord, ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError,
+    ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError,
     ShardOptions, Table as _, Written,
 };
 use crate::store::{BlobId, ExportKey, RepoId, RunId, RunRow, Store, StoreError};
+use attribution::Attribution;
 use rayon::prelude::*;
 use selection::{Repo, Selection};
 use serde::Serialize;
@@ -90,6 +96,8 @@ pub struct ExportOptions {
     pub seed: String,
     /// How shards are cut and packed.
     pub shards: ShardOptions,
+    /// The classifier that travels with the set.
+    pub model: FoundModel,
 }
 
 impl ExportOptions {
@@ -106,6 +114,7 @@ impl ExportOptions {
             removal: None,
             seed: "aac-1".to_owned(),
             shards: ShardOptions::default(),
+            model: FoundModel::compiled_in(),
         }
     }
 }
@@ -137,6 +146,28 @@ pub enum ExportError {
         what: String,
         /// What is wrong.
         source: RowError,
+    },
+    /// A file of the classifier cannot be read.
+    #[error("Failed to read the model file {path}: {source}", path = .path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A copy of the database cannot go there.
+    #[error("Failed to copy the database to {path}: {why}; name another file with --db-copy", path = .path.display())]
+    CopyPlace {
+        /// The file.
+        path: PathBuf,
+        /// What is in the way.
+        why: &'static str,
+    },
+    /// A copy of the database is not whole.
+    #[error("Failed to copy the database: {problem}; `PRAGMA integrity_check` on the corpus tells whether it is damaged")]
+    CopyDamaged {
+        /// What the check found first.
+        problem: String,
     },
     /// The thread that writes a table died.
     #[error("Failed to write the table {table}: its writer ended early")]
@@ -182,6 +213,9 @@ pub struct ExportSummary {
     pub model: ModelInfo,
     /// Whether the card names a contact and a way to ask for removal.
     pub publishable: bool,
+    /// The copy of the database, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub db_copy: Option<CopySummary>,
 }
 
 /// What was counted on the way.
@@ -191,8 +225,10 @@ struct Tally {
     withheld: BTreeMap<&'static str, u64>,
     with_text: u64,
     splits: BTreeMap<&'static str, u64>,
-    attribution: String,
-    predicted: bool,
+    attribution: Attribution,
+    /// Items that have a prediction, by the model that made it.
+    predicted: BTreeMap<String, u64>,
+    has_model_card: bool,
 }
 
 /// Write the set described by `options`.
@@ -206,7 +242,8 @@ pub async fn export(
     let since = since(&runs, options)?;
     let (repos, keys) = (store.export_repos().await?, store.export_keys(as_of, since).await?);
     let optouts: HashSet<String> = store.optouts().await?.into_iter().collect();
-    let selection = Selection::new(repos, keys, &optouts, options);
+    let mut selection = Selection::new(repos, keys, &optouts, options);
+    selection.web = Origin::of(store).await?.web().map(str::to_owned);
     let staging = folder::Staging::begin(&options.out)?;
     monitor.begin("export", Some(selection.keys.len() as u64));
     let written = write(store, options, &runs, as_of, &selection, staging.path(), monitor).await;
@@ -226,6 +263,7 @@ pub async fn export(
         differs_from_as_of: manifest.as_of.map(|a| a.differs).unwrap_or_default(),
         model: manifest.model,
         publishable: options.contact.is_some() && options.removal.is_some(),
+        db_copy: None,
     })
 }
 
@@ -262,7 +300,8 @@ async fn write(
     let data = work.join("data");
     let head = manifest::head(store, options, runs, as_of, selection).await?;
     let shards = ShardOptions { footer: footer(&head), ..options.shards.clone() };
-    let mut tally = Tally::default();
+    let attribution = Attribution::new(selection.web.as_deref());
+    let mut tally = Tally { attribution, ..Tally::default() };
     let artifacts = Sink::<ArtifactTable>::open(&data, shards.clone())?;
     let items = Sink::<ItemTable>::open(&data, shards.clone())?;
     let occurrences = Sink::<OccurrenceTable>::open(&data, shards.clone())?;
@@ -285,9 +324,9 @@ async fn write(
         .flat_map(|(_, set)| set.shards.iter())
         .filter_map(|path| Some(format!("data/{}", path.file_name()?.to_str()?)))
         .collect();
-    text("attribution.csv", format!("repository,license,url,commit\n{}", tally.attribution))?;
-    classifier::write(work)?;
-    let mut manifest = manifest::complete(head, &tally, &written);
+    text("attribution.csv", tally.attribution.render())?;
+    tally.has_model_card = classifier::write(work, &options.model)?;
+    let mut manifest = manifest::complete(head, options, &tally, &written);
     manifest.files = manifest::files(work)?;
     text("croissant.json", croissant::render(&manifest, options))?;
     text("README.md", card::render(&manifest, options))?;
@@ -301,7 +340,7 @@ fn footer(head: &Manifest) -> Vec<(String, String)> {
     vec![
         pair("schema", SCHEMA_VERSION.to_string()),
         pair("rules", serde_json::json!(head.rules).to_string()),
-        pair("model", head.model.hash.clone()),
+        pair("model", head.model.name.hash.clone()),
         pair("version", head.version.clone()),
         pair("commit", head.commit.unwrap_or("unknown").to_owned()),
         pair("run", head.run.as_ref().map_or_else(|| "none".to_owned(), |run| run.id.to_string())),
@@ -322,7 +361,6 @@ async fn write_artifacts(
     monitor: &dyn Monitor,
 ) -> Result<(), ExportError> {
     let by_id: HashMap<i64, &Repo> = selection.repos.iter().map(|repo| (repo.row.id, repo)).collect();
-    let mut seen: Vec<(String, String)> = Vec::new();
     let mut at = 0;
     while at < selection.keys.len() {
         if monitor.stop_requested() {
@@ -341,12 +379,17 @@ async fn write_artifacts(
                 Some("binary") => *tally.withheld.entry("binary").or_default() += 1,
                 Some(_) => *tally.withheld.entry("license").or_default() += 1,
             }
-            tally.predicted |= rows.items.iter().any(|item| item.knowledge_type.is_some());
+            for model in rows.items.iter().filter_map(|item| item.model.as_deref()) {
+                match tally.predicted.get_mut(model) {
+                    Some(count) => *count += 1,
+                    None => drop(tally.predicted.insert(model.to_owned(), 1)),
+                }
+            }
             page_items.extend(rows.items);
             page_artifacts.push(rows.artifact);
         }
         for artifact in &page_artifacts {
-            attribute(artifact, &mut seen, tally);
+            tally.attribution.add(artifact);
         }
         artifacts.send(page_artifacts).await;
         items.send(page_items).await;
@@ -359,36 +402,6 @@ async fn write_artifacts(
         *tally.splits.entry(repo.split.as_str()).or_default() += repo.keys.len() as u64;
     }
     Ok(())
-}
-
-/// One line a repository and commit. `seen` holds what was named of the repository at hand.
-fn attribute(artifact: &ArtifactRecord, seen: &mut Vec<(String, String)>, tally: &mut Tally) {
-    let commit = artifact.commit.clone().unwrap_or_default();
-    if seen.first().is_some_and(|(repo, _)| *repo != artifact.repo) {
-        seen.clear();
-    }
-    let source = (artifact.repo.clone(), commit);
-    if seen.contains(&source) {
-        return;
-    }
-    let url = match artifact.url {
-        Some(_) if source.1.is_empty() => format!("https://github.com/{}", source.0),
-        Some(_) => format!("https://github.com/{}/tree/{}", source.0, source.1),
-        None => String::new(),
-    };
-    let fields = [source.0.as_str(), artifact.license.as_deref().unwrap_or(""), &url, &source.1];
-    let line: Vec<String> = fields.iter().map(|field| csv(field)).collect();
-    tally.attribution.push_str(&line.join(","));
-    tally.attribution.push('\n');
-    seen.push(source);
-}
-
-fn csv(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
 }
 
 /// As many keys as fit in memory with their bodies, at least one.
@@ -427,10 +440,12 @@ async fn read_page(
         };
         let source = rows::Source {
             repo,
+            web: selection.web.as_deref(),
             artifact,
             tags: tags.remove(&key.artifact).unwrap_or_default(),
             size: key.size,
             is_home: selection.homes.get(&key.blob) == Some(&key.artifact),
+            is_withheld: key.is_withheld,
         };
         sources.push((source, body, reading));
     }

@@ -42,6 +42,11 @@ impl Redacted {
         out
     }
 
+    /// Where the placeholders stand, in order.
+    pub(super) fn placeholders(&self) -> impl Iterator<Item = (Range<usize>, RedactionKind)> {
+        self.moves.iter().map(|(_, to)| to.clone()).zip(self.kinds.iter().copied())
+    }
+
     /// Where a range of the original lies now. An end inside of a replaced passage takes in its whole placeholder.
     pub(super) fn place(&self, range: Range<usize>) -> Range<usize> {
         self.offset(range.start, true)..self.offset(range.end, false)

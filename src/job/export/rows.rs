@@ -8,7 +8,7 @@ use crate::parquet::{ArtifactRecord, ItemRecord, ProbabilityRecord, TagRecord};
 use crate::redact;
 use crate::segment;
 use crate::store::{ExportArtifact, ExportReading, ExportTag};
-use crate::taxonomy::{Dimension, KnowledgeType};
+use crate::taxonomy::{Dimension, KnowledgeType, TextEncoding};
 
 /// Why stored judgements of a blob cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +24,15 @@ pub enum RowError {
 /// An artifact with everything that its rows are made of.
 pub(super) struct Source<'a> {
     pub(super) repo: &'a Repo,
+    /// Address that pages of repositories begin with; absent where there are none.
+    pub(super) web: Option<&'a str>,
     pub(super) artifact: ExportArtifact,
     pub(super) tags: Vec<ExportTag>,
     pub(super) size: i64,
     /// Whether the items of its blob stand under it.
     pub(super) is_home: bool,
+    /// Whether the corpus is a copy that lacks its body.
+    pub(super) is_withheld: bool,
 }
 
 /// The rows of one artifact, and what was replaced in its text.
@@ -41,25 +45,27 @@ pub(super) struct Rows {
 
 /// The rows of one artifact from its bytes and what was read from them.
 pub(super) fn rows(source: Source<'_>, body: &[u8], reading: &ExportReading) -> Result<Rows, RowError> {
-    let Source { repo, artifact, tags, size, is_home } = source;
-    let original = encoding::decode(body).1;
+    let Source { repo, web, artifact, tags, size, is_home, is_withheld } = source;
+    let is_binary = artifact.encoding == TextEncoding::Binary.as_str();
+    let original = if is_withheld { None } else { encoding::decode(body).1 };
     let stored = reading.spans.as_deref().filter(|_| reading.redactor == Some(u32::from(redact::VERSION)));
     let shown = original.as_deref().filter(|_| repo.open).map(|text| Redacted::new(text, stored));
     let withheld = match (&original, repo.open) {
-        (None, _) => Some("binary"),
-        (Some(_), false) => Some("license"),
+        (None, _) if is_binary || !is_withheld => Some("binary"),
         (Some(_), true) => None,
+        _ => Some("license"),
     };
     let slug = repo.slug();
-    let items = match (&original, is_home) {
-        (Some(original), true) => items(repo, &artifact, original, shown.as_ref(), reading)?,
-        _ => Vec::new(),
+    let items = if is_home && (original.is_some() || is_withheld) {
+        items(repo, &artifact, original.as_deref(), shown.as_ref(), reading)?
+    } else {
+        Vec::new()
     };
     let tagged =
         |dimension: Dimension| tags.iter().find(|tag| tag.dimension == dimension.as_str()).map(|tag| tag.value.clone());
     let kinds = shown.as_ref().map(|shown| shown.kinds.as_slice()).unwrap_or_default();
     let record = ArtifactRecord {
-        url: source_url(repo, &artifact),
+        url: web.and_then(|web| source_url(web, repo, &artifact)),
         function: tagged(Dimension::Function),
         authorship: tagged(Dimension::Authorship),
         specificity: tagged(Dimension::Specificity),
@@ -103,7 +109,7 @@ fn tag(tag: &ExportTag) -> TagRecord {
 }
 
 /// Where a person can look at the source.
-fn source_url(repo: &Repo, artifact: &ExportArtifact) -> Option<String> {
+fn source_url(web: &str, repo: &Repo, artifact: &ExportArtifact) -> Option<String> {
     if repo.row.source != "github" {
         return None;
     }
@@ -115,13 +121,13 @@ fn source_url(repo: &Repo, artifact: &ExportArtifact) -> Option<String> {
         }
     }
     let at = artifact.commit.map_or_else(|| "HEAD".to_owned(), |c| c.to_string());
-    Some(format!("https://github.com/{}/blob/{at}/{path}", repo.slug()))
+    Some(format!("{web}/{}/blob/{at}/{path}", repo.slug()))
 }
 
 fn items(
     repo: &Repo,
     artifact: &ExportArtifact,
-    original: &str,
+    original: Option<&str>,
     shown: Option<&Redacted>,
     reading: &ExportReading,
 ) -> Result<Vec<ItemRecord>, RowError> {
@@ -151,7 +157,7 @@ fn items(
     let mut records = Vec::with_capacity(found.items.len());
     for (index, item) in found.items.iter().enumerate() {
         // Items of an older text or another reading of it would cut it anywhere.
-        if original.get(item.range()).is_none() {
+        if original.is_some_and(|text| text.get(item.range()).is_none()) {
             break;
         }
         let place = shown.map(|shown| shown.place(item.range()));

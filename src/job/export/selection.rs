@@ -73,6 +73,8 @@ pub(super) struct Selection {
     pub(super) homes: HashMap<i64, i64>,
     /// Repositories left out, by reason.
     pub(super) left_out: BTreeMap<&'static str, u64>,
+    /// Address that pages of GitHub repositories begin with; absent for a sandbox, whose repositories are nowhere else.
+    pub(super) web: Option<String>,
 }
 
 impl Selection {
@@ -208,7 +210,8 @@ mod tests {
     }
 
     fn key(artifact: i64, repo: i64, blob: i64, size: i64) -> ExportKey {
-        ExportKey { artifact, repo, version: artifact, blob, size, is_link: false, is_pointer: false, cluster: blob }
+        let (is_link, is_pointer, is_withheld) = (false, false, false);
+        ExportKey { artifact, repo, version: artifact, blob, size, is_link, is_pointer, cluster: blob, is_withheld }
     }
 
     fn options() -> ExportOptions {

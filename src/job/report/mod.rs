@@ -3,14 +3,18 @@
 
 mod plots;
 
-use crate::classify::linear;
+use crate::classify;
+use crate::job::service::Origin;
+use crate::job::model::{FoundModel, ModelSource};
 use crate::monitor::Monitor;
-use crate::store::{CrossCount, GrowthRow, RunRow, Store, StoreError, WindowCount, WordCount};
-use crate::taxonomy::Function;
+use crate::store::{
+    BlobId, Completeness, CrossCount, GrowthRow, RunRow, Store, StoreError, WindowCount, WordCount,
+};
+use crate::taxonomy::{Function, KnowledgeType};
 use plots::{count, escape};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +23,8 @@ const PAGE: &str = include_str!("../../../exports/report.html");
 pub const FILE: &str = "report.html";
 /// Bars in one plot; the rest is one bar.
 const BARS: usize = 12;
+/// Texts whose predictions are in hand at once.
+const PAGE_TEXTS: usize = 5_000;
 
 /// Why no report was written.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +32,14 @@ pub enum ReportError {
     /// The corpus could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Stored predictions cannot be read.
+    #[error("Failed to read the predictions on blob {blob}: {source}; `aac classify` after deleting its row makes them anew")]
+    Predictions {
+        /// Key of the blob.
+        blob: i64,
+        /// What is wrong.
+        source: classify::pack::PackError,
+    },
     /// The file could not be written.
     #[error("Failed to write {path}: {source}", path = .path.display())]
     Write {
@@ -47,10 +61,15 @@ pub struct ReportSummary {
     pub missing: Vec<&'static str>,
 }
 
-/// Write the report on `store` to `file`, replacing an earlier one in one step.
-pub async fn report(store: &Store, file: &Path, monitor: &dyn Monitor) -> Result<ReportSummary, ReportError> {
+/// Write the report on `store` to `file`, replacing an earlier one in one step. `model` is the one whose figures are shown.
+pub async fn report(
+    store: &Store,
+    model: &FoundModel,
+    file: &Path,
+    monitor: &dyn Monitor,
+) -> Result<ReportSummary, ReportError> {
     monitor.begin("report", None);
-    let page = page(store).await;
+    let page = page(store, model).await;
     monitor.end();
     let (html, missing) = page?;
     let failed = |source| ReportError::Write { path: file.to_owned(), source };
@@ -110,7 +129,7 @@ impl Sections {
     }
 }
 
-async fn page(store: &Store) -> Result<(String, Vec<&'static str>), StoreError> {
+async fn page(store: &Store, model: &FoundModel) -> Result<(String, Vec<&'static str>), ReportError> {
     let counts = store.counts().await?;
     let runs = store.runs().await?;
     let mut sections = Sections::default();
@@ -135,11 +154,11 @@ async fn page(store: &Store) -> Result<(String, Vec<&'static str>), StoreError> 
             sections.absent(title, "`aac tag` says it.");
         }
     }
-    sections.absent("Knowledge types per platform", "`aac classify` predicts them.");
+    types(&mut sections, store).await?;
     duplicates(&mut sections, &counts, &store.cluster_sizes().await?);
-    completeness(&mut sections, &store.window_counts().await?);
+    completeness(&mut sections, &store.completeness().await?, &store.window_counts().await?);
     requests(&mut sections, &runs);
-    quality(&mut sections);
+    quality(&mut sections, model);
     growth(&mut sections, &store.growth().await?);
     let tile = |n: i64, what: &str| format!("<div><b>{}</b><span>{what}</span></div>", count(n));
     let tiles = [
@@ -150,10 +169,13 @@ async fn page(store: &Store) -> Result<(String, Vec<&'static str>), StoreError> 
         tile(counts.versions, "versions"),
         tile(counts.bytes / 1_000_000, "MB of text"),
     ];
-    let last = runs.last().map_or_else(
+    let mut last = runs.last().map_or_else(
         || "No run yet".to_owned(),
         |run| format!("Last run: {} on {}, run {}", run.command, day(run.started_at), run.id.0),
     );
+    if Origin::of(store).await? == Origin::Sandbox {
+        last += ". Crawled from a sandbox: these are no repositories of GitHub";
+    }
     let html = PAGE
         .replace("{{title}}", "Agent artifacts: what the corpus holds")
         .replace("{{subtitle}}", &escape(&last))
@@ -267,24 +289,72 @@ fn duplicates(sections: &mut Sections, counts: &crate::store::Counts, clusters: 
     sections.plot(false, "Duplicates", &text, &svg, &table);
 }
 
-fn completeness(sections: &mut Sections, windows: &[WindowCount]) {
+/// Shares of the predicted types by platform. A text that several platforms hold counts for each of them.
+async fn types(sections: &mut Sections, store: &Store) -> Result<(), ReportError> {
+    let mut counts: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    let mut after = BlobId(0);
+    loop {
+        let page = store.platform_predictions_after(after, PAGE_TEXTS).await?;
+        let Some(last) = page.last() else { break };
+        after = BlobId(last.blob_id);
+        for row in page {
+            let failed = |source| ReportError::Predictions { blob: row.blob_id, source };
+            let found = classify::pack::unpack(&row.packed).map_err(failed)?;
+            for platform in row.platforms.split(',') {
+                let types = counts.entry(platform.to_owned()).or_insert_with(|| vec![0; KnowledgeType::ALL.len()]);
+                for prediction in &found {
+                    types[prediction.item_type.index()] += 1;
+                }
+            }
+        }
+    }
+    let total = |types: &[i64]| types.iter().sum::<i64>();
+    let mut rows: Vec<(String, Vec<i64>)> = counts.into_iter().filter(|(_, types)| total(types) > 0).collect();
+    if rows.is_empty() {
+        sections.absent("Knowledge types per platform", "`aac classify` predicts them.");
+        return Ok(());
+    }
+    rows.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then_with(|| a.0.cmp(&b.0)));
+    let classes: Vec<String> = KnowledgeType::ALL.iter().map(ToString::to_string).collect();
+    let mut table = Vec::new();
+    for (platform, types) in &rows {
+        table.extend(
+            classes.iter().zip(types).map(|(class, n)| (format!("{platform} · {class}"), count(*n))),
+        );
+    }
+    sections.plot(
+        false,
+        "Knowledge types per platform",
+        "Share of items by predicted type, in percent. Predictions of the model, not labels.",
+        &plots::shares("types", "Knowledge types per platform", &rows, &classes),
+        &table,
+    );
+    Ok(())
+}
+
+fn completeness(sections: &mut Sections, targets: &[Completeness], windows: &[WindowCount]) {
     if windows.is_empty() {
         sections.absent("Completeness", "there was no crawl; local repositories are complete by nature.");
         return;
     }
+    let sum = |of: fn(&Completeness) -> i64| targets.iter().map(of).sum::<i64>();
+    let rows = vec![
+        ("reached".to_owned(), sum(|t| t.hits)),
+        ("missed".to_owned(), sum(|t| t.missing)),
+        ("unreachable".to_owned(), sum(|t| t.unreachable)),
+    ];
+    let mut table: Vec<_> = rows.iter().map(|(w, n)| (format!("hits {w}"), count(*n))).collect();
     // Split windows are replaced by narrower ones and would count twice.
-    let counted = || windows.iter().filter(|w| w.state != "split");
-    let rows: Vec<(String, i64)> = counted().map(|w| (w.state.clone(), w.windows)).collect();
-    let (total, unreachable) = counted().fold((0, 0), |(t, u), w| (t + w.total, u + w.unreachable));
-    let text = format!(
-        "Search windows of the last crawl by state. {} hits announced, {} of them beyond any query.",
-        count(total),
-        count(unreachable)
+    let settled = windows.iter().filter(|w| w.state != "split");
+    table.extend(settled.map(|w| (format!("windows {}", w.state), count(w.windows))));
+    sections.plot(
+        false,
+        "Completeness",
+        "Hits of the last crawl: those that search delivered, those that it announced and did not deliver, and those \
+        beyond any query.",
+        &plots::bars("win", "Completeness", &rows),
+        &table,
     );
-    let mut table: Vec<_> = rows.iter().map(|(w, n)| (format!("windows {w}"), count(*n))).collect();
-    table.push(("hits reachable".to_owned(), count(total - unreachable)));
-    table.push(("hits unreachable".to_owned(), count(unreachable)));
-    sections.plot(false, "Completeness", &text, &plots::bars("win", "Completeness", &rows), &table);
 }
 
 fn requests(sections: &mut Sections, runs: &[RunRow]) {
@@ -304,8 +374,8 @@ fn requests(sections: &mut Sections, runs: &[RunRow]) {
     sections.plot(false, "Requests", &text, &plots::bars("req", "Requests", &rows), &table);
 }
 
-fn quality(sections: &mut Sections) {
-    let notes = &linear::shipped().description().notes;
+fn quality(sections: &mut Sections, model: &FoundModel) {
+    let notes = &model.model.description().notes;
     let row = |(key, label): (&str, &str)| {
         let value = notes.pointer(&format!("/nested_cross_validation/{key}"))?;
         let part = |key: &str| value.get(key).and_then(Value::as_f64);
@@ -322,15 +392,19 @@ fn quality(sections: &mut Sections) {
     .filter_map(row)
     .collect();
     if rows.is_empty() {
-        sections.absent("Classifier", "the shipped model says nothing of its quality.");
+        sections.absent("Classifier", "the model in use has no figures stored with it.");
         return;
     }
     let table: Vec<_> = rows.iter().map(|(w, v, l, h)| (w.clone(), format!("{v:.3} ({l:.3}–{h:.3})"))).collect();
+    let which = if model.source == ModelSource::CompiledIn { "The shipped model" } else { "The model in use" };
+    let text = format!(
+        "{which} on its own gold labels (nested cross-validation by repository), with 95 % intervals: figures of the \
+         model, not of this corpus."
+    );
     sections.plot(
         false,
         "Classifier",
-        "The shipped linear model on its own gold labels (nested cross-validation by \
-        repository), with 95 % intervals: figures of the model, not of this corpus.",
+        &text,
         &plots::intervals("qual", "Classifier", &rows),
         &table,
     );

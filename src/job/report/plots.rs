@@ -78,6 +78,69 @@ pub(super) fn bars(id: &str, title: &str, rows: &[(String, i64)]) -> String {
     svg + "</svg>"
 }
 
+/// Bars of one length whose parts are shares: (label, count of each class), with a legend of `classes` on top.
+pub(super) fn shares(id: &str, title: &str, rows: &[(String, Vec<i64>)], classes: &[String]) -> String {
+    const LABEL: u32 = 86;
+    const WIDTH: u32 = 360;
+    const STEP: u32 = 26;
+    const COLUMNS: u32 = 3;
+    let head = (classes.len() as u32).div_ceil(COLUMNS) * 20 + 6;
+    let percent = |n: i64, total: i64| n as f64 * 100.0 / total.max(1) as f64;
+    let spoken: Vec<String> = rows
+        .iter()
+        .map(|(label, counts)| {
+            let total: i64 = counts.iter().sum();
+            let parts: Vec<String> = classes
+                .iter()
+                .zip(counts)
+                .filter(|(_, n)| **n > 0)
+                .map(|(class, n)| format!("{class} {:.0} %", percent(*n, total)))
+                .collect();
+            format!("{label}: {}", parts.join(", "))
+        })
+        .collect();
+    let mut svg = open(WIDTH, head + rows.len() as u32 * STEP, id, title, &spoken.join("; "));
+    for (index, class) in classes.iter().enumerate() {
+        let (x, y) = (index as u32 % COLUMNS * (WIDTH / COLUMNS), index as u32 / COLUMNS * 20);
+        let _ = write!(
+            svg,
+            "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" rx=\"2\" class=\"t{index}\"/>\
+             <text x=\"{}\" y=\"{}\" class=\"l\">{}</text>",
+            y + 2,
+            x + 17,
+            y + 12,
+            escape(&short(class, 15))
+        );
+    }
+    for (line, (label, counts)) in rows.iter().enumerate() {
+        let y = head + line as u32 * STEP;
+        let total: i64 = counts.iter().sum();
+        let _ =
+            write!(svg, "<text x=\"{}\" y=\"{}\" class=\"l e\">{}</text>", LABEL - 8, y + 15, escape(&short(label, 12)));
+        let mut x = f64::from(LABEL);
+        for (index, n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let share = percent(*n, total);
+            let width = f64::from(WIDTH - LABEL) * share / 100.0;
+            let _ = write!(
+                svg,
+                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"22\" class=\"t{index}\"><title>{}: {share:.1} %</title></rect>",
+                (width - 1.0).max(0.4),
+                escape(classes.get(index).map_or("", String::as_str))
+            );
+            if width >= 24.0 {
+                let _ = write!(
+                    svg,
+                    "<text x=\"{:.1}\" y=\"{}\" class=\"s m i\">{share:.0}</text>",
+                    x + width / 2.0,
+                    y + 15
+                );
+            }
+            x += width;
+        }
+    }
+    svg + "</svg>"
+}
+
 /// Columns of a histogram: (label of the lower edge, count); `mark` is (position in columns, label).
 pub(super) fn histogram(id: &str, title: &str, columns: &[(String, i64)], mark: Option<(f64, String)>) -> String {
     const WIDTH: f64 = 720.0;
@@ -295,6 +358,8 @@ mod tests {
             heat("a", "t", &[], &[], |_, _| 0),
             line("a", "t", &[("only".to_owned(), 0)]),
             intervals("a", "t", &[]),
+            shares("a", "t", &[("only".to_owned(), vec![0, 0])], &["x".to_owned(), "y".to_owned()]),
+            shares("a", "t", &[], &[]),
         ] {
             assert!(svg.ends_with("</svg>") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }

@@ -1,0 +1,1 @@
+ALTER TABLE blob DROP COLUMN kept;
