@@ -93,8 +93,30 @@ pub fn edited(texts: &[String], n: usize) -> String {
 /// Texts for who has no repositories at hand: lists of made-up rules, of the sizes that agent files have.
 pub fn made_up(count: usize) -> Vec<String> {
     const WORDS: [&str; 24] = [
-        "never", "always", "run", "the", "tests", "before", "commit", "use", "module", "of", "a", "branch", "build",
-        "with", "types", "and", "errors", "in", "service", "review", "files", "prefer", "small", "functions",
+        "never",
+        "always",
+        "run",
+        "the",
+        "tests",
+        "before",
+        "commit",
+        "use",
+        "module",
+        "of",
+        "a",
+        "branch",
+        "build",
+        "with",
+        "types",
+        "and",
+        "errors",
+        "in",
+        "service",
+        "review",
+        "files",
+        "prefer",
+        "small",
+        "functions",
     ];
     let one = |n: usize| {
         let mut random = Random(n as u64 ^ 0x5eed);

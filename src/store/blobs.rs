@@ -195,8 +195,9 @@ impl Store {
     pub async fn bodies(&self, blobs: &[BlobId]) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut rows = HashMap::with_capacity(blobs.len());
         for chunk in blobs.chunks(BATCH) {
-            let mut query =
-                QueryBuilder::<Sqlite>::new("SELECT id, codec, dictionary_id, coalesce(kept, size), body FROM blob WHERE id IN (");
+            let mut query = QueryBuilder::<Sqlite>::new(
+                "SELECT id, codec, dictionary_id, coalesce(kept, size), body FROM blob WHERE id IN (",
+            );
             let mut list = query.separated(", ");
             for blob in chunk {
                 list.push_bind(blob.0);

@@ -63,10 +63,8 @@ const RULES: &[(&str, Rule)] = &[
     ("statistics", Cut(&["UPDATE statistics SET lines = NULL"])),
     (
         "duplicate",
-        Cut(&[
-            "DELETE FROM duplicate WHERE blob_id NOT IN (SELECT id FROM blob) \
-             OR canonical_id NOT IN (SELECT id FROM blob)",
-        ]),
+        Cut(&["DELETE FROM duplicate WHERE blob_id NOT IN (SELECT id FROM blob) \
+             OR canonical_id NOT IN (SELECT id FROM blob)"]),
     ),
     ("sample", Cut(&["UPDATE sample SET options = '{}', strata = '{}'"])),
     (
@@ -166,7 +164,9 @@ impl Store {
         // Children go by the rules, which is faster than one look for each deleted parent; `end_copy` checks.
         sqlx::query("PRAGMA foreign_keys = OFF").execute(&self.writer).await.map_err(failed)?;
         let mut tx = self.begin().await?;
-        for sql in ["CREATE TABLE copy_repo (id INTEGER PRIMARY KEY)", "CREATE TABLE copy_shown (id INTEGER PRIMARY KEY)"] {
+        for sql in
+            ["CREATE TABLE copy_repo (id INTEGER PRIMARY KEY)", "CREATE TABLE copy_shown (id INTEGER PRIMARY KEY)"]
+        {
             sqlx::query(sql).execute(&mut *tx).await.map_err(failed)?;
         }
         for chunk in repos.chunks(BATCH) {
@@ -326,10 +326,8 @@ fn names() -> impl Iterator<Item = &'static &'static str> {
 pub async fn is_copy(file: &Path) -> bool {
     let options = SqliteConnectOptions::new().filename(file).read_only(true);
     let Ok(mut connection) = SqliteConnection::connect_with(&options).await else { return false };
-    let found: Result<Option<String>, _> = sqlx::query_scalar("SELECT value FROM setting WHERE key = ?")
-        .bind(MARK)
-        .fetch_optional(&mut connection)
-        .await;
+    let found: Result<Option<String>, _> =
+        sqlx::query_scalar("SELECT value FROM setting WHERE key = ?").bind(MARK).fetch_optional(&mut connection).await;
     let _ = connection.close().await;
     matches!(found, Ok(Some(_)))
 }

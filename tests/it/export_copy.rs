@@ -27,7 +27,9 @@ fn holds(bytes: &[u8], word: &str) -> bool {
 /// Every file of a set.
 fn shards(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(out.join("data")).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())).collect()
+    entries
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()))
+        .collect()
 }
 
 /// Every body of a database, read through its codec.

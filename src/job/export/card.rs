@@ -126,10 +126,8 @@ fn quality(manifest: &Manifest) -> String {
     };
     let predicted =
         if manifest.model.predictions { "Predictions by" } else { "No predictions yet; beside the data lies" };
-    let mut text = format!(
-        "{predicted} the {} tier, tensors `{}`. ",
-        manifest.model.name.tier, manifest.model.name.hash
-    );
+    let mut text =
+        format!("{predicted} the {} tier, tensors `{}`. ", manifest.model.name.tier, manifest.model.name.hash);
     if figure("accuracy").is_none() {
         return text + "No figures are stored with it; its card, where it has one, says more.\n";
     }

@@ -26,8 +26,8 @@ use crate::job::model::FoundModel;
 use crate::job::service::Origin;
 use crate::monitor::Monitor;
 use crate::parquet::{
-    ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError,
-    ShardOptions, Table as _, Written,
+    ArtifactTable, GoldTable, ItemTable, OccurrenceRecord, OccurrenceTable, SCHEMA_VERSION, ShardError, ShardOptions,
+    Table as _, Written,
 };
 use crate::store::{BlobId, ExportKey, RepoId, RunId, RunRow, Store, StoreError};
 use attribution::Attribution;
@@ -164,7 +164,9 @@ pub enum ExportError {
         why: &'static str,
     },
     /// A copy of the database is not whole.
-    #[error("Failed to copy the database: {problem}; `PRAGMA integrity_check` on the corpus tells whether it is damaged")]
+    #[error(
+        "Failed to copy the database: {problem}; `PRAGMA integrity_check` on the corpus tells whether it is damaged"
+    )]
     CopyDamaged {
         /// What the check found first.
         problem: String,

@@ -4,12 +4,10 @@
 mod plots;
 
 use crate::classify;
-use crate::job::service::Origin;
 use crate::job::model::{FoundModel, ModelSource};
+use crate::job::service::Origin;
 use crate::monitor::Monitor;
-use crate::store::{
-    BlobId, Completeness, CrossCount, GrowthRow, RunRow, Store, StoreError, WindowCount, WordCount,
-};
+use crate::store::{BlobId, Completeness, CrossCount, GrowthRow, RunRow, Store, StoreError, WindowCount, WordCount};
 use crate::taxonomy::{Function, KnowledgeType};
 use plots::{count, escape};
 use serde::Serialize;
@@ -33,7 +31,9 @@ pub enum ReportError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Stored predictions cannot be read.
-    #[error("Failed to read the predictions on blob {blob}: {source}; `aac classify` after deleting its row makes them anew")]
+    #[error(
+        "Failed to read the predictions on blob {blob}: {source}; `aac classify` after deleting its row makes them anew"
+    )]
     Predictions {
         /// Key of the blob.
         blob: i64,
@@ -318,9 +318,7 @@ async fn types(sections: &mut Sections, store: &Store) -> Result<(), ReportError
     let classes: Vec<String> = KnowledgeType::ALL.iter().map(ToString::to_string).collect();
     let mut table = Vec::new();
     for (platform, types) in &rows {
-        table.extend(
-            classes.iter().zip(types).map(|(class, n)| (format!("{platform} · {class}"), count(*n))),
-        );
+        table.extend(classes.iter().zip(types).map(|(class, n)| (format!("{platform} · {class}"), count(*n))));
     }
     sections.plot(
         false,
@@ -401,13 +399,7 @@ fn quality(sections: &mut Sections, model: &FoundModel) {
         "{which} on its own gold labels (nested cross-validation by repository), with 95 % intervals: figures of the \
          model, not of this corpus."
     );
-    sections.plot(
-        false,
-        "Classifier",
-        &text,
-        &plots::intervals("qual", "Classifier", &rows),
-        &table,
-    );
+    sections.plot(false, "Classifier", &text, &plots::intervals("qual", "Classifier", &rows), &table);
 }
 
 fn growth(sections: &mut Sections, runs: &[GrowthRow]) {

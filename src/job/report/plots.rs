@@ -115,8 +115,13 @@ pub(super) fn shares(id: &str, title: &str, rows: &[(String, Vec<i64>)], classes
     for (line, (label, counts)) in rows.iter().enumerate() {
         let y = head + line as u32 * STEP;
         let total: i64 = counts.iter().sum();
-        let _ =
-            write!(svg, "<text x=\"{}\" y=\"{}\" class=\"l e\">{}</text>", LABEL - 8, y + 15, escape(&short(label, 12)));
+        let _ = write!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" class=\"l e\">{}</text>",
+            LABEL - 8,
+            y + 15,
+            escape(&short(label, 12))
+        );
         let mut x = f64::from(LABEL);
         for (index, n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             let share = percent(*n, total);
