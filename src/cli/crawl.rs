@@ -116,6 +116,11 @@ fn text(summary: &CrawlSummary) -> String {
             summary.waited_seconds,
         ),
         format!(
+            "queries filled to {:.1} % with repositories, {:.1} % with paths of histories",
+            100.0 * summary.batches.content.share(),
+            100.0 * summary.batches.history.share(),
+        ),
+        format!(
             "windows: {} complete, {} short, {} overflowing, {} open",
             number(summary.windows.complete),
             number(summary.windows.short),
@@ -150,7 +155,7 @@ fn price_text(price: &CrawlPrice) -> String {
         text.push_str(&format!("\n{} targets were never searched; each stands with one request", search.unknown));
     }
     text.push_str(&format!(
-        "\n{} GraphQL queries for the contents and {} for the authorship: {:.1} h\n{:.1} h in all",
+        "\n{} GraphQL queries for the contents and {} for the authorship: {:.1} h\nBoth go on at once: {:.1} h in all",
         price.graphql, price.histories, price.graphql_hours, price.nominal_hours
     ));
     if let Some(hours) = price.observed_hours {

@@ -2,6 +2,7 @@
 
 mod classifier;
 mod operators;
+mod plan;
 
 use super::output::{count, table};
 use super::{Context, Exit, Failure};
@@ -32,6 +33,8 @@ enum What {
     Decomposition(operators::OperatorArgs),
     /// Types of items against labels, beside the paper's Tables 4 and 9
     Classifier(classifier::MoreArgs),
+    /// Searches that the planner takes for each it cannot do without, beside the strategies of others, on simulated targets
+    Plan(plan::PlanArgs),
     /// Rules in four grammatical forms against hard negatives, beside the paper's Figure 4
     Phrasing(classifier::ClassifierArgs),
 }
@@ -43,6 +46,7 @@ pub(super) async fn run(context: &Context, args: &EvaluateArgs) -> Result<Exit, 
         What::Rounds(args) => operators::rounds(context, args).await,
         What::Decomposition(args) => operators::decomposition(context, args).await,
         What::Classifier(args) => classifier::classifier(context, args).await,
+        What::Plan(args) => plan::run(context, args).await,
         What::Phrasing(args) => classifier::phrasing(context, args).await,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::ledger::{Ledger, Limits, Permit, Verdict, Wait};
 use super::limit::{Body, Exchange, Limit, LimitHeaders, Policy, Resource, Step, Tries, later, next_step};
-use super::transport::{Endpoints, GRAPHQL, Transport, chain};
+use super::transport::{Endpoints, GRAPHQL, Transport, chain, is_away};
 use super::{Credentials, Error, LedgerRow};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
@@ -112,6 +112,8 @@ struct Waiting {
 /// A request.
 pub(super) struct Ask {
     pub(super) resource: Resource,
+    /// How often it counts: points for GraphQL, 1 otherwise.
+    pub(super) cost: u32,
     /// Path and query, relative to the interface.
     pub(super) path: String,
     /// The GraphQL query; a request with one is a POST.
@@ -188,12 +190,19 @@ impl GitHub {
     }
 
     pub(super) async fn get(&self, resource: Resource, path: String, what: String) -> Result<Value, Error> {
-        self.ask(Ask { resource, path, query: None, divisible: false, what }).await
+        self.ask(Ask { resource, cost: 1, path, query: None, divisible: false, what }).await
     }
 
-    pub(super) async fn graphql(&self, query: String, divisible: bool, what: String) -> Result<Value, Error> {
-        let ask = Ask { resource: Resource::Graphql, path: GRAPHQL.to_owned(), query: Some(query), divisible, what };
-        self.ask(ask).await
+    /// Ask a GraphQL query that counts `cost` points.
+    pub(super) async fn graphql(
+        &self,
+        query: String,
+        cost: u32,
+        divisible: bool,
+        what: String,
+    ) -> Result<Value, Error> {
+        let (resource, path) = (Resource::Graphql, GRAPHQL.to_owned());
+        self.ask(Ask { resource, cost, path, query: Some(query), divisible, what }).await
     }
 
     async fn ask(&self, ask: Ask) -> Result<Value, Error> {
@@ -244,6 +253,11 @@ impl GitHub {
                     inner.secondary.fetch_add(1, Ordering::Relaxed);
                     return Err(Error::Paused { what: ask.what, why, until: Some(until) });
                 }
+                Step::Away { why } => {
+                    let host = inner.options.endpoints.host();
+                    let why = format!("no connection to {host} in {} tries: {why}", transient + 1);
+                    return Err(Error::Paused { what: ask.what, why, until: None });
+                }
                 Step::Shrink { why } => return Err(Error::TooHeavy { what: ask.what, why }),
                 Step::Drop { absence } => return Err(Error::Absent { what: ask.what, absence }),
                 Step::GiveUp { status, why } => {
@@ -275,7 +289,7 @@ impl GitHub {
                 let why = "the time given for this run is over".to_owned();
                 return Err(Error::Paused { what: ask.what.clone(), why, until: None });
             }
-            let reserved = lock(&inner.ledger).reserve(ask.resource, now);
+            let reserved = lock(&inner.ledger).reserve_points(ask.resource, ask.cost, now);
             let permit = match reserved {
                 Ok(permit) => Sending { inner, permit, done: false },
                 Err(Wait::Until(at)) => {
@@ -334,6 +348,8 @@ impl GitHub {
 /// What came back from one exchange, owned.
 struct Came {
     status: Option<u16>,
+    /// Without a status: no connection could be made.
+    away: bool,
     headers: HeaderMap,
     json: Option<Value>,
     text: String,
@@ -345,11 +361,11 @@ impl Came {
             Ok(value) => (Some(value), String::new()),
             Err(_) => (None, String::from_utf8_lossy(&body[..body.len().min(2000)]).into_owned()),
         };
-        Self { status: Some(status), headers, json, text }
+        Self { status: Some(status), away: false, headers, json, text }
     }
 
-    fn lost(error: &dyn std::error::Error) -> Self {
-        Self { status: None, headers: HeaderMap::new(), json: None, text: chain(error) }
+    fn lost(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self { status: None, away: is_away(error), headers: HeaderMap::new(), json: None, text: chain(error) }
     }
 
     /// octocrab answers with an error when it could not get the token of an app installation; what GitHub said then is
@@ -365,6 +381,7 @@ impl Came {
                 let headers = source.headers.clone().unwrap_or_default();
                 Self {
                     status: Some(status),
+                    away: false,
                     headers,
                     json: Some(json!({ "message": source.message })),
                     text: String::new(),
@@ -376,6 +393,7 @@ impl Came {
 
     fn body(&self) -> Body<'_> {
         match (&self.status, &self.json) {
+            (None, _) if self.away => Body::Away(&self.text),
             (None, _) => Body::Lost(&self.text),
             (Some(_), Some(value)) => Body::Json(value),
             (Some(_), None) => Body::Text(&self.text),

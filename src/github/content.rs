@@ -130,7 +130,7 @@ pub async fn content(
         [one] => one.repository.to_string(),
         [first, rest @ ..] => format!("{} and {} more repositories", first.repository, rest.len()),
     };
-    let value = github.graphql(document(asks), asks.len() > 1, what.clone()).await?;
+    let value = github.graphql(document(asks), 1, asks.len() > 1, what.clone()).await?;
     Ok(read(asks, &value))
 }
 

@@ -64,8 +64,15 @@ pub async fn history(github: &GitHub, asks: &[HistoryAsk]) -> Result<Vec<Option<
         [] => return Ok(Vec::new()),
         [first, rest @ ..] => format!("the history of {}/{} and {} more", first.repository, first.path, rest.len()),
     };
-    let value = github.graphql(document(asks), asks.len() > 1, what).await?;
+    let value = github.graphql(document(asks), history_points(asks.len()), asks.len() > 1, what).await?;
     Ok(read(asks.len(), &value))
+}
+
+/// The price of a query over so many paths, by GitHub's formula: requests over connections ÷ 100, where a path is one
+/// and the authors of each of its commits are one.
+pub fn history_points(paths: usize) -> u32 {
+    let requests = paths as f64 * f64::from(1 + HISTORY_COMMITS);
+    ((requests / 100.0).round() as u32).max(1)
 }
 
 pub(super) fn document(asks: &[HistoryAsk]) -> String {

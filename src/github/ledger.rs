@@ -4,8 +4,8 @@
 //! Pure: the time comes in as an argument. [`super::GitHub`] keeps one behind a lock; a job saves [`Ledger::rows`] and
 //! gives them back after a restart, so that a hold outlives the process.
 
-use super::limit::{Limit, LimitHeaders, Resource, Tries, believable, later};
-use jiff::Timestamp;
+use super::limit::{LONGEST_WINDOW, Limit, LimitHeaders, Resource, Tries, believable, later};
+use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 /// The nominal quota of a bucket, until the server's headers say otherwise.
@@ -77,6 +77,9 @@ pub struct LedgerRow {
     pub secondary: u32,
     /// AIMD rate, above 0 and at most 1.
     pub rate: f64,
+    /// The length of a window that the server has shown, when that is longer than the nominal one.
+    #[serde(default)]
+    pub window_ms: Option<u64>,
 }
 
 /// When a request may go out that may not go out now.
@@ -93,6 +96,7 @@ pub enum Wait {
 pub struct Permit {
     resource: Resource,
     sent: Timestamp,
+    cost: u32,
 }
 
 /// How an exchange ended, for the ledger.
@@ -115,6 +119,15 @@ struct Bucket {
     reset: Option<Timestamp>,
     /// The longest time to a reset that headers have shown: the real length of a window.
     window_seen: Option<Duration>,
+    /// A reset too far away to be believed, as it was first shown, and when that was: one that comes nearer as time
+    /// goes by is one after all.
+    claimed: Option<(Timestamp, Timestamp)>,
+    /// When the request was sent that began the present window, as far as is known.
+    began: Option<Timestamp>,
+    /// Whether `reset` follows from that request's own answer.
+    exact: bool,
+    /// How long after its reset a window is taken to be over.
+    margin: Option<Duration>,
     /// When the headers that `used` comes from were read.
     read: Timestamp,
     hold: Option<Timestamp>,
@@ -156,6 +169,7 @@ impl Ledger {
             bucket.reset = time(row.reset_ms);
             bucket.hold = time(row.hold_ms);
             bucket.secondary = row.secondary;
+            bucket.window_seen = row.window_ms.map(Duration::from_millis).filter(|window| *window <= LONGEST_WINDOW);
             bucket.rate = if row.rate.is_finite() { row.rate.clamp(SLOWEST, 1.0) } else { 1.0 };
         }
     }
@@ -175,24 +189,34 @@ impl Ledger {
                     hold_ms: ms(bucket.hold),
                     secondary: bucket.secondary,
                     rate: bucket.rate,
+                    window_ms: (bucket.window() > bucket.nominal.window).then(|| bucket.window().as_millis() as u64),
                 }
             })
             .collect()
     }
 
-    /// Ask to send one request now.
+    /// Ask to send one request now that counts once.
     ///
     /// # Errors
     /// When to ask again, if the server would refuse it now.
     pub fn reserve(&mut self, resource: Resource, now: Timestamp) -> Result<Permit, Wait> {
-        self.bucket_mut(resource).reserve(now)?;
-        Ok(Permit { resource, sent: now })
+        self.reserve_points(resource, 1, now)
+    }
+
+    /// Ask to send one request now that counts `cost` times, as GraphQL queries over connections do.
+    ///
+    /// # Errors
+    /// When to ask again, if the server would refuse it now.
+    pub fn reserve_points(&mut self, resource: Resource, cost: u32, now: Timestamp) -> Result<Permit, Wait> {
+        let cost = cost.max(1);
+        self.bucket_mut(resource).reserve(cost, now)?;
+        Ok(Permit { resource, sent: now, cost })
     }
 
     /// Give `permit` back without having sent anything.
     pub fn cancel(&mut self, permit: Permit) {
         let bucket = self.bucket_mut(permit.resource);
-        bucket.in_flight = bucket.in_flight.saturating_sub(1);
+        bucket.in_flight = bucket.in_flight.saturating_sub(permit.cost);
     }
 
     /// The refusals in a row that went before `permit` was sent.
@@ -206,9 +230,10 @@ impl Ledger {
         }
     }
 
-    /// The length of a window of `resource`: what headers have shown, or else the nominal one.
+    /// The longest that a window of `resource` lasts: the nominal length, or a longer one that the server has shown.
     pub fn window(&self, resource: Resource) -> Duration {
-        self.bucket(resource).nominal.window
+        let bucket = self.bucket(resource);
+        bucket.window().max(bucket.nominal.window)
     }
 
     /// Book the answer to the request of `permit`.
@@ -241,6 +266,10 @@ impl Bucket {
             in_flight: 0,
             reset: None,
             window_seen: None,
+            claimed: None,
+            began: None,
+            exact: false,
+            margin: None,
             read: Timestamp::MIN,
             hold: None,
             refused: Timestamp::MIN,
@@ -255,12 +284,14 @@ impl Bucket {
         self.window_seen.unwrap_or(self.nominal.window)
     }
 
-    /// Resets come in whole seconds and clocks drift, so a window is taken to be over a little after its reset.
+    /// Clocks drift and requests travel, so a window is taken to be over a little after its reset; later still once the
+    /// server has refused a request that came so soon.
     fn margin(&self) -> Duration {
-        (self.window() / 60).clamp(Duration::from_millis(10), Duration::from_secs(1))
+        let least = (self.window() / 120).clamp(Duration::from_millis(10), Duration::from_millis(500));
+        self.margin.unwrap_or(least).max(least)
     }
 
-    fn reserve(&mut self, now: Timestamp) -> Result<(), Wait> {
+    fn reserve(&mut self, cost: u32, now: Timestamp) -> Result<(), Wait> {
         if let Some(hold) = self.hold {
             if hold > now {
                 return Err(Wait::Until(hold));
@@ -270,16 +301,19 @@ impl Bucket {
         if let Some(reset) = self.reset {
             let turn = later(reset, self.margin());
             // A stored reset from a clock that was wrong must not lock the bucket for longer than a window.
-            if turn <= now || turn > later(now, self.nominal.window * 2 + Duration::from_secs(5)) {
+            let longest = self.window().max(self.nominal.window) * 2 + Duration::from_secs(5);
+            if turn <= now || turn > later(now, longest) {
                 self.reset = None;
                 self.used = 0;
             }
         }
+        // A request dearer than the whole quota can only be tried.
         if let Some(limit) = self.limit
-            && self.used + self.in_flight >= limit.max(1)
+            && self.used + self.in_flight > 0
+            && self.used + self.in_flight + cost > limit.max(1)
         {
             return Err(match self.reset {
-                Some(reset) if self.used >= limit.max(1) || self.in_flight == 0 => {
+                Some(reset) if self.used + cost > limit.max(1) || self.in_flight == 0 => {
                     Wait::Until(later(reset, self.margin()))
                 }
                 _ => Wait::Answer,
@@ -296,14 +330,16 @@ impl Bucket {
         }
         if self.reset.is_none() {
             self.reset = Some(later(now, self.window()));
+            self.began = Some(now);
+            self.exact = false;
         }
-        self.in_flight += 1;
+        self.in_flight += cost;
         self.last_sent = Some(now);
         Ok(())
     }
 
     fn answered(&mut self, permit: Permit, headers: &LimitHeaders, verdict: Verdict, now: Timestamp) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(permit.cost);
         let other = headers.resource.is_some_and(|resource| resource != permit.resource);
         if !other {
             self.read_headers(permit, headers, verdict, now);
@@ -321,7 +357,10 @@ impl Bucket {
                 if permit.sent > self.refused {
                     self.refused = now;
                     match limit {
-                        Limit::Primary => self.primary += 1,
+                        Limit::Primary => {
+                            self.primary += 1;
+                            self.came_too_soon(permit, headers);
+                        }
                         Limit::Secondary => {
                             self.secondary += 1;
                             self.rate = (self.rate / 2.0).max(SLOWEST);
@@ -332,32 +371,81 @@ impl Bucket {
         }
     }
 
+    /// A quota that is used up when a window has just begun, for a moment more, was that of the window before.
+    fn came_too_soon(&mut self, permit: Permit, headers: &LimitHeaders) {
+        let moment = SignedDuration::from_secs(2);
+        let nearly_over = headers.reset_in.is_some_and(|left| left.abs() <= moment);
+        if nearly_over && self.began.is_some_and(|began| permit.sent.duration_since(began) <= moment) {
+            self.margin = Some((self.margin() * 2).min(Duration::from_secs(2)));
+        }
+    }
+
     fn read_headers(&mut self, permit: Permit, headers: &LimitHeaders, verdict: Verdict, now: Timestamp) {
         let known = headers.remaining.zip(headers.limit.or(self.limit));
         let Some((remaining, limit)) = known else {
             // No word from the server: count ourselves.
             if verdict != Verdict::Lost {
-                self.used += 1;
+                self.used += permit.cost;
             }
             return;
         };
         self.limit = Some(limit);
         let used = limit.saturating_sub(remaining);
-        match believable(headers.reset_in, self.nominal.window) {
+        let window = self.window().max(self.nominal.window);
+        match believable(headers.reset_in, window).or_else(|| self.comes_nearer(headers, now)) {
             Some(wait) => {
-                self.window_seen = Some(self.window_seen.map_or(wait, |seen| seen.max(wait)));
-                let reset = later(now, wait);
-                let turned =
-                    self.reset.is_none_or(|known| reset.duration_since(known) > jiff::SignedDuration::from_secs(2));
+                let shown = later(now, wait);
+                let past = |known: Timestamp, by: SignedDuration| shown.duration_since(known) > by;
+                let turned = self.reset.is_none_or(|known| past(known, SignedDuration::from_secs(2)));
                 // Only a request sent after the last headers were read knows better than they did; answers that
                 // overtake each other may only raise the count.
                 self.used = if turned || permit.sent >= self.read { used } else { self.used.max(used) };
-                self.reset = Some(reset);
+                let opens = verdict == Verdict::Answered && self.began == Some(permit.sent);
+                if opens || turned {
+                    let wait = if opens { self.first_of_window(wait) } else { wait };
+                    self.window_seen = Some(self.window_seen.map_or(wait, |seen| seen.max(wait)));
+                    self.reset = Some(later(now, wait));
+                    self.exact = opens;
+                } else if !self.exact || self.reset.is_none_or(|known| past(known, SignedDuration::from_millis(1_100)))
+                {
+                    self.reset = Some(shown);
+                }
             }
             // A reset in the past or absurdly far ahead: the count holds, the end of the window is our own guess.
             None => self.used = if permit.sent >= self.read { used } else { self.used.max(used) },
         }
         self.read = now;
+    }
+
+    /// What the first answer of a window tells of its end. Resets come in whole seconds: one that lies beyond the nominal
+    /// length by less than that has been rounded.
+    fn first_of_window(&self, wait: Duration) -> Duration {
+        let nominal = self.nominal.window;
+        if wait > nominal && wait <= nominal + Duration::from_secs(1) { nominal } else { wait }
+    }
+
+    /// A reset that is too far away to be believed at once, but that stays the same point of time as time goes by, is
+    /// the end of a window longer than the nominal one.
+    fn comes_nearer(&mut self, headers: &LimitHeaders, now: Timestamp) -> Option<Duration> {
+        let wait = Duration::try_from(headers.reset_in?).ok()?;
+        if wait.is_zero() || wait > LONGEST_WINDOW {
+            return None;
+        }
+        let shown = later(now, wait);
+        let (first, at) = *self.claimed.get_or_insert((shown, now));
+        let (moved, passed) = (shown.duration_since(first).abs(), now.duration_since(at));
+        if moved > SignedDuration::from_secs(2) {
+            self.claimed = Some((shown, now));
+            return None;
+        }
+        // One that runs ahead of the clock moves as fast as time passes; rounding moves it by a second at most.
+        if passed < SignedDuration::from_secs(3) {
+            return None;
+        }
+        // The window is at least as long as the way was when it was first shown.
+        let whole = Duration::try_from(first.duration_since(at)).unwrap_or(wait);
+        self.window_seen = Some(self.window_seen.map_or(whole, |seen| seen.max(whole)));
+        Some(wait)
     }
 }
 

@@ -135,8 +135,10 @@ pub enum Body<'a> {
     Json(&'a Value),
     /// Text that is not JSON (error pages, truncated JSON).
     Text(&'a str),
-    /// No whole answer came: the connection broke, or none could be made. Holds why.
+    /// No whole answer came: the connection broke on the way. Holds why.
     Lost(&'a str),
+    /// No connection could be made. Holds why.
+    Away(&'a str),
 }
 
 impl Body<'_> {
@@ -150,7 +152,7 @@ impl Body<'_> {
                 }
                 None => graphql_errors(value).next().map(|error| error.message.to_owned()).unwrap_or_default(),
             },
-            Self::Text(text) | Self::Lost(text) => (*text).trim().to_owned(),
+            Self::Text(text) | Self::Lost(text) | Self::Away(text) => (*text).trim().to_owned(),
         };
         match text.char_indices().nth(300) {
             Some((cut, _)) => format!("{}…", &text[..cut]),
@@ -286,6 +288,12 @@ pub enum Step {
         /// For people.
         why: String,
     },
+    /// Nobody answers there, as often as it was tried: whatever else is asked would meet the same. Stop, with the work
+    /// saved.
+    Away {
+        /// For people.
+        why: String,
+    },
     /// The thing is not there; go on with the next.
     Drop {
         /// Why.
@@ -312,6 +320,10 @@ pub enum Step {
     },
 }
 
+/// No window of a limit is longer; a reset further away is not believed whoever repeats it.
+pub const LONGEST_WINDOW: Duration = Duration::from_secs(2 * 3600);
+/// How long a reset has to be watched until it shows whether it comes nearer.
+const WATCHED: Duration = Duration::from_secs(4);
 /// After so many primary refusals in a row, each after its wait, more time has passed than a window lasts.
 const WINDOW_WAITED_OUT: u32 = 5;
 
@@ -326,7 +338,7 @@ pub fn next_step(exchange: &Exchange<'_>, now: Timestamp, tries: Tries, window: 
             Body::Json(value) if exchange.graphql => graphql_step(exchange, value, now, tries, window, policy),
             Body::Json(_) => Step::Proceed,
             Body::Text(_) if status == 204 => Step::Proceed,
-            Body::Text(_) | Body::Lost(_) => transient(format!("HTTP {status} with a body that is not whole JSON")),
+            Body::Text(_) | Body::Lost(_) | Body::Away(_) => transient(format!("HTTP {status} with a body that is not whole JSON")),
         },
         401 => Step::Unauthorized { message: exchange.body.message() },
         403 | 429 => refused(exchange, status, now, tries, window, policy),
@@ -342,10 +354,14 @@ pub fn next_step(exchange: &Exchange<'_>, now: Timestamp, tries: Tries, window: 
 fn transient(exchange: &Exchange<'_>, now: Timestamp, tries: Tries, policy: &Policy, why: String) -> Step {
     // A GraphQL query that ran into the ten-second limit of GitHub costs extra points each time it is repeated, so a
     // smaller one is asked at once.
-    if exchange.divisible && (matches!(exchange.status, Some(502 | 504)) || tries.transient >= 2) {
+    let away = matches!(exchange.body, Body::Away(_));
+    if exchange.divisible && !away && (matches!(exchange.status, Some(502 | 504)) || tries.transient >= 2) {
         return Step::Shrink { why };
     }
     if tries.transient >= policy.transient_tries {
+        if away {
+            return Step::Away { why };
+        }
         return Step::GiveUp { status: exchange.status, why };
     }
     let wait = exchange
@@ -408,7 +424,11 @@ fn primary(
         (None, Some(wait)) => wait,
         // The reset is past or absurd, yet the server refuses: the window may have just turned. Ask soon, then
         // ever later, never longer than a window at a time.
-        (None, None) => doubled((window / 256).max(Duration::from_millis(10)), 2 * tries.primary, window),
+        (None, None) => {
+            let soon = doubled((window / 256).max(Duration::from_millis(10)), 2 * tries.primary, window);
+            let longer = believable(limits.reset_in, LONGEST_WINDOW).is_some();
+            if longer { soon.max(WATCHED.min(window)) } else { soon }
+        }
     };
     if tries.primary > policy.secondary_tries {
         return Step::Pause { until: later(now, window), why };

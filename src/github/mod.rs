@@ -23,7 +23,7 @@ pub use batch::Batch;
 pub use blob::blob;
 pub use client::{GitHub, Options, Traffic};
 pub use content::{Content, RepositoryAnswer, RepositoryAsk, RepositoryFacts, TreeEntry, content};
-pub use history::{Commit, HISTORY_COMMITS, HistoryAsk, PathHistory, Person, history};
+pub use history::{Commit, HISTORY_COMMITS, HistoryAsk, PathHistory, Person, history, history_points};
 pub use ledger::{Allowance, Ledger, LedgerRow, Limits, Permit, Verdict, Wait};
 pub use limit::{Absence, Policy, Resource};
 pub use search_code::{FoundFile, SEARCH_CAP, SearchPage, search_code};

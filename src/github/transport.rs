@@ -145,12 +145,34 @@ impl tower::Service<Request<OctoBody>> for Transport {
             parts.headers.remove(http::header::CONTENT_LENGTH);
             let body = body.collect().await?.to_bytes();
             let request = reqwest::Request::try_from(Request::from_parts(parts, body))?;
-            let answer = client.execute(request).await.map_err(|error| chain(&error))?;
+            let answer = client.execute(request).await.map_err(|error| {
+                let why = chain(&error);
+                if error.is_connect() { BoxError::from(Away { why }) } else { BoxError::from(why) }
+            })?;
             let (parts, body) = Response::<reqwest::Body>::from(answer).into_parts();
             let body = body.collect().await.map_err(|error| chain(&error))?.to_bytes();
             Ok(Response::from_parts(parts, Full::new(body)))
         })
     }
+}
+
+/// No connection could be made: nobody listens there, or the way is blocked.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+struct Away {
+    why: String,
+}
+
+/// Whether `error` says, at whatever depth, that no connection could be made.
+pub(super) fn is_away(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<Away>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error with its causes, without the address: a query in it is long and says nothing more.

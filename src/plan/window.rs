@@ -76,6 +76,9 @@ const DIRECTORIES: [&str; 8] = [".claude", ".github", "docs", "src", "app", "pac
 /// Endings of files that carry agent configuration.
 const EXTENSIONS: [&str; 8] = ["md", "mdc", "json", "yml", "yaml", "toml", "txt", "sh"];
 
+/// Languages of such files, by the names of the search: for seeds of mixed files, where an ending may be missing.
+const LANGUAGES: [&str; 6] = ["markdown", "json", "yaml", "toml", "shell", "python"];
+
 /// The axes that can narrow `expression`: one that the expression itself fixes is no axis, and neither is the ending
 /// of a file whose whole name is given.
 pub fn axes_for(expression: &str) -> Vec<Axis> {
@@ -87,6 +90,9 @@ pub fn axes_for(expression: &str) -> Vec<Axis> {
     if !has("path:") {
         let named = DIRECTORIES.iter().map(|d| Refinement::Directory((*d).to_owned()));
         axes.push(std::iter::once(Refinement::Root).chain(named).collect());
+    }
+    if !has("extension:") && !has("filename:") && !has("language:") {
+        axes.push(LANGUAGES.iter().map(|l| Refinement::Language((*l).to_owned())).collect());
     }
     axes
 }
@@ -164,7 +170,8 @@ mod tests {
     fn an_expression_fixes_its_own_axes() {
         assert_eq!(axes_for("filename:CLAUDE.md").len(), 1);
         assert_eq!(axes_for("filename:settings.json path:.claude"), Vec::<Axis>::new());
-        assert_eq!(axes_for("path:.claude/hooks").len(), 1);
-        assert_eq!(axes_for("agent instructions").len(), 2);
+        assert_eq!(axes_for("path:.claude/hooks").len(), 2);
+        assert_eq!(axes_for("agent instructions").len(), 3);
+        assert_eq!(axes_for("language:markdown agent").len(), 1);
     }
 }

@@ -4,10 +4,13 @@ use super::dice::{hash_text, mix, unit};
 use super::query::{Condition, Forks, Query, folder_matches, name_matches};
 use super::tree::split;
 use super::world::{Mode, World};
+use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// Files of this size or more are not indexed.
 const LARGEST: u32 = 384 * 1024;
+/// Repositories that are listed at a time.
+const BLOCK: usize = 2_048;
 /// How far results can be paged.
 pub(crate) const REACHABLE: usize = 1000;
 /// Most texts one query with terms reads before it gives up and says that it is incomplete.
@@ -58,19 +61,25 @@ impl Index {
         let mut by_repo = vec![0];
         let mut forks = Vec::new();
         let mut owners: HashMap<String, Vec<u32>> = HashMap::new();
-        for repo in 0..world.len() {
-            let facts = world.facts(repo);
-            forks.push(facts.fork);
-            owners.entry(facts.owner.to_lowercase()).or_default().push(repo);
-            for (file, entry) in world.files(repo).iter().enumerate() {
-                if matches!(entry.mode, Mode::Submodule) || entry.size == 0 || entry.size >= LARGEST {
-                    continue;
+        // To list the files is most of the work, and each repository stands alone: in blocks on all cores.
+        for block in (0..world.len()).step_by(BLOCK) {
+            let listed: Vec<_> = (block..world.len().min(block.saturating_add(BLOCK as u32)))
+                .into_par_iter()
+                .map(|repo| (repo, world.fork_and_owner(repo), world.files(repo)))
+                .collect();
+            for (repo, (fork, owner), files) in listed {
+                forks.push(fork);
+                owners.entry(owner.to_lowercase()).or_default().push(repo);
+                for (file, entry) in files.iter().enumerate() {
+                    if matches!(entry.mode, Mode::Submodule) || entry.size == 0 || entry.size >= LARGEST {
+                        continue;
+                    }
+                    let (folder, name) = split(&entry.path);
+                    let (name, folder) = (names.id(name), folders.id(folder));
+                    entries.push(Entry { repo, file: file as u32, size: entry.size, name, folder });
                 }
-                let (folder, name) = split(&entry.path);
-                let (name, folder) = (names.id(name), folders.id(folder));
-                entries.push(Entry { repo, file: file as u32, size: entry.size, name, folder });
+                by_repo.push(entries.len() as u32);
             }
-            by_repo.push(entries.len() as u32);
         }
         let mut by_name = vec![Vec::new(); names.list.len()];
         for (position, entry) in entries.iter().enumerate() {

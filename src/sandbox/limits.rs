@@ -240,10 +240,26 @@ impl Window {
     }
 }
 
+/// Windows of a resource, over all identities.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowUse {
+    /// Windows that were begun.
+    pub begun: u64,
+    /// Requests (points for GraphQL) that they allowed.
+    pub allowed: u64,
+    /// Those that were admitted.
+    pub used: u64,
+    /// Seconds since 1970 at which the first was begun.
+    pub first: f64,
+    /// Seconds since 1970 at which the last ends.
+    pub ends: f64,
+}
+
 /// The accounts of every identity. Time is passed in, so decisions can be tested without waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     accounts: HashMap<String, Account>,
+    windows: HashMap<Resource, WindowUse>,
 }
 
 impl Ledger {
@@ -264,7 +280,15 @@ impl Ledger {
             return (Verdict::Admitted, None);
         }
         let bucket = bucket(limits, resource, identity.is_empty());
-        let window = *account.windows.entry(resource).or_default().at(now, bucket.window_seconds);
+        let window = account.windows.entry(resource).or_default();
+        let uses = self.windows.entry(resource).or_default();
+        if now >= window.ends {
+            uses.begun += 1;
+            uses.allowed += u64::from(bucket.limit);
+            uses.first = if uses.begun == 1 { now } else { uses.first };
+            uses.ends = now + bucket.window_seconds;
+        }
+        let window = *window.at(now, bucket.window_seconds);
         let standing = |used| Some(Standing { limit: bucket.limit, used, reset: window.ends });
         if let Some(verdict) = secondary(&limits.secondary, seed, account, resource, now) {
             return (verdict, standing(window.used));
@@ -276,8 +300,14 @@ impl Ledger {
         if let Some(window) = account.windows.get_mut(&resource) {
             window.used += cost;
         }
+        uses.used += u64::from(cost);
         account.in_flight += 1;
         (Verdict::Admitted, standing(window.used + cost))
+    }
+
+    /// The windows so far, by resource.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (Resource, WindowUse)> {
+        self.windows.iter().map(|(resource, uses)| (*resource, *uses))
     }
 
     /// An admitted request was answered.

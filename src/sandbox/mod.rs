@@ -24,7 +24,7 @@ mod view;
 mod world;
 
 pub use faults::Faults;
-pub use limits::{Bucket, GraphqlLimits, Limits, Secondary};
+pub use limits::{Bucket, GraphqlLimits, Limits, Secondary, WindowUse};
 pub use options::{SandboxError, SandboxOptions, Source};
 pub use stats::Stats;
 pub use synthetic::{Synthetic, TrueItem};

@@ -62,6 +62,7 @@ impl Server {
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view();
         let mut stats = lock(&self.stats).clone();
+        stats.windows = lock(&self.ledger).windows().map(|(of, uses)| (of.as_str().to_owned(), uses)).collect();
         stats.indexed = view.index.len() as u64;
         stats.repositories = u64::from(view.world.len());
         stats.epoch = view.epoch;

@@ -1,14 +1,17 @@
 //! What the sandbox was asked, for tests that count requests.
 
+use super::limits::WindowUse;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Counters since the start; `GET /_sandbox/stats`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Requests by resource (`code_search`, `core`, `graphql`, `search`, `free`) and outcome: `ok`, `not_modified`,
     /// `redirect`, `refused` (4xx that is the client's doing), `primary_limit`, `secondary_limit`, `fault`, `error`.
     pub requests: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Windows of the primary limits by resource: what they allowed and what was used of it.
+    pub windows: BTreeMap<String, WindowUse>,
     /// GraphQL points spent.
     pub graphql_points: u64,
     /// Repositories asked for over GraphQL.

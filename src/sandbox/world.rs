@@ -145,6 +145,11 @@ pub(crate) trait World: Send + Sync {
     fn len(&self) -> u32;
     /// The facts of one.
     fn facts(&self, repo: u32) -> RepoFacts;
+    /// Whether it is a fork, and its owner: of its facts those that the index keeps.
+    fn fork_and_owner(&self, repo: u32) -> (bool, String) {
+        let facts = self.facts(repo);
+        (facts.fork, facts.owner)
+    }
     /// Position of `owner/name`, compared without case.
     fn find(&self, owner: &str, name: &str) -> Option<u32>;
     /// Position of a repository number.

@@ -1,10 +1,10 @@
 //! Windows, pages, hits and the request ledger: what a crawl needs to go on where it stopped.
 
-use super::{ArtifactRow, BATCH, RepoId, RepoRow, RunId, Store, StoreError};
+use super::{BATCH, RepoId, RepoRow, RunId, Store, StoreError};
 use crate::corpus::{GitOid, Slug};
 use crate::taxonomy::{ForkFamily, WindowState};
 use sqlx::{QueryBuilder, Sqlite, Transaction};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Which window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,15 +83,24 @@ pub struct PendingRepo {
     pub hits: Vec<(String, GitOid, Option<GitOid>)>,
 }
 
-/// What was found in a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A repository that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepoFound {
     /// Key.
     pub id: RepoId,
-    /// Artifacts that no hit had named.
-    pub siblings: u64,
-    /// Of these, those with contents of a size that search could not list in full.
-    pub recovered: u64,
+    /// Distinct paths among its hits that were known then.
+    pub hits: u64,
+}
+
+/// A page as it was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPage {
+    /// Distinct hits of the window so far.
+    pub keys: u64,
+    /// Distinct hits so far of all windows of this size range.
+    pub span_keys: u64,
+    /// The repositories that it names, each once.
+    pub repos: Vec<RepoId>,
 }
 
 /// How far the last crawl got with a target.
@@ -165,7 +174,7 @@ impl Store {
         page: &PageRow,
         hits: &[HitRow],
         now: i64,
-    ) -> Result<(u64, u64), StoreError> {
+    ) -> Result<StoredPage, StoreError> {
         let failed = |e| self.failed("store a search page", e);
         let mut tx = self.begin().await?;
         let window = self.window_id(&mut tx, run, &page.window).await?;
@@ -175,6 +184,7 @@ impl Store {
         }
         let (keys, rows): (Vec<String>, Vec<RepoRow>) = rows.into_iter().unzip();
         let ids = self.put_repos_in(&mut tx, run, &rows).await?;
+        let named: BTreeSet<RepoId> = ids.iter().copied().collect();
         let repos: HashMap<String, RepoId> = keys.into_iter().zip(ids).collect();
         for chunk in hits.chunks(BATCH) {
             let mut insert = QueryBuilder::<Sqlite>::new(
@@ -231,7 +241,7 @@ impl Store {
         .await
         .map_err(failed)?;
         self.commit(tx).await?;
-        Ok((keys as u64, span_keys as u64))
+        Ok(StoredPage { keys: keys as u64, span_keys: span_keys as u64, repos: named.into_iter().collect() })
     }
 
     /// Record how windows stand.
@@ -321,107 +331,24 @@ impl Store {
         Ok(rows.into_iter().map(page).collect())
     }
 
-    /// Sizes of the current artifacts of a target, with how many there are of each: what an earlier run found.
+    /// Sizes of the current artifacts of a target, with how many there are of each: what earlier runs found.
     pub async fn size_histogram(&self, target: &str) -> Result<Vec<(u64, u64)>, StoreError> {
+        self.size_histogram_before(target, RunId(i64::MAX)).await
+    }
+
+    /// [`Self::size_histogram`] without what `run` and later ones were the first to see: the same at any time of a run.
+    pub async fn size_histogram_before(&self, target: &str, run: RunId) -> Result<Vec<(u64, u64)>, StoreError> {
         let rows: Vec<(i64, i64)> = sqlx::query_as(
             "SELECT b.size, count(*) FROM artifact a JOIN version v ON v.artifact_id = a.id AND v.current = 1 \
-             JOIN blob b ON b.id = v.blob_id WHERE a.target = ? AND a.presence = 'present' GROUP BY b.size",
+             JOIN blob b ON b.id = v.blob_id \
+             WHERE a.target = ? AND a.presence = 'present' AND a.first_run < ? GROUP BY b.size",
         )
         .bind(target)
+        .bind(run.0)
         .fetch_all(self.read())
         .await
         .map_err(|e| self.failed("read file sizes", e))?;
         Ok(rows.into_iter().map(|(size, count)| (size as u64, count as u64)).collect())
-    }
-
-    /// Repositories whose content `run` has yet to read, by key, after `after`.
-    pub async fn pending_repos(&self, run: RunId, after: RepoId, limit: usize) -> Result<Vec<PendingRepo>, StoreError> {
-        let failed = |e| self.failed("list repositories to read", e);
-        let rows: Vec<(i64, String, String)> = sqlx::query_as(include_str!("../../queries/sql/crawl_pending.sql"))
-            .bind(run.0)
-            .bind(after.0)
-            .bind(limit as i64)
-            .fetch_all(self.read())
-            .await
-            .map_err(failed)?;
-        let mut pending = Vec::with_capacity(rows.len());
-        for (id, owner, name) in rows {
-            let slug = Slug::new(&owner, &name).map_err(|e| self.damaged(format!("repository {id}"), e.to_string()))?;
-            // Two windows may have met the same path at different times; the later word counts.
-            let hits: Vec<(String, Vec<u8>, Option<Vec<u8>>)> = sqlx::query_as(
-                "SELECT h.path, h.blob_oid, h.commit_oid FROM hit h JOIN crawl_window w ON w.id = h.window_id \
-                 WHERE h.repo_id = ? AND w.run_id = ? ORDER BY h.path, h.window_id",
-            )
-            .bind(id)
-            .bind(run.0)
-            .fetch_all(self.read())
-            .await
-            .map_err(failed)?;
-            let mut by_path: Vec<(String, GitOid, Option<GitOid>)> = Vec::with_capacity(hits.len());
-            for (path, blob, commit) in hits {
-                let blob = GitOid::from_slice(&blob)
-                    .ok_or_else(|| self.damaged(format!("hit {slug}/{path}"), "git id is not 20 bytes"))?;
-                if by_path.last().is_some_and(|(last, ..)| *last == path) {
-                    by_path.pop();
-                }
-                by_path.push((path, blob, commit.and_then(|commit| GitOid::from_slice(&commit))));
-            }
-            pending.push(PendingRepo { id: RepoId(id), slug, hits: by_path });
-        }
-        Ok(pending)
-    }
-
-    /// Store the artifacts of repositories that were read, and that they were read, all or nothing.
-    pub async fn put_found(
-        &self,
-        run: RunId,
-        artifacts: &[ArtifactRow],
-        found: &[RepoFound],
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        self.put_artifacts_in(&mut tx, run, artifacts).await?;
-        for repo in found {
-            sqlx::query("INSERT OR REPLACE INTO crawl_repo (run_id, repo_id, siblings, recovered) VALUES (?, ?, ?, ?)")
-                .bind(run.0)
-                .bind(repo.id.0)
-                .bind(repo.siblings as i64)
-                .bind(repo.recovered as i64)
-                .execute(&mut *tx)
-                .await
-                .map_err(|e| self.failed("record repositories as read", e))?;
-        }
-        self.commit(tx).await
-    }
-
-    /// Of `run`: distinct hits, repositories with hits, repositories read, siblings found, those of them that search
-    /// could not list.
-    pub async fn crawl_counts(&self, run: RunId) -> Result<[u64; 5], StoreError> {
-        let row: (i64, i64, i64, i64, i64) = sqlx::query_as(
-            "SELECT (SELECT count(*) FROM (SELECT DISTINCT h.repo_id, h.path FROM hit h JOIN crawl_window w \
-             ON w.id = h.window_id WHERE w.run_id = ?1)), \
-             (SELECT count(*) FROM (SELECT DISTINCT h.repo_id FROM hit h JOIN crawl_window w \
-             ON w.id = h.window_id WHERE w.run_id = ?1)), \
-             (SELECT count(*) FROM crawl_repo WHERE run_id = ?1), \
-             (SELECT coalesce(sum(siblings), 0) FROM crawl_repo WHERE run_id = ?1), \
-             (SELECT coalesce(sum(recovered), 0) FROM crawl_repo WHERE run_id = ?1)",
-        )
-        .bind(run.0)
-        .fetch_one(self.read())
-        .await
-        .map_err(|e| self.failed("count what a crawl found", e))?;
-        Ok([row.0 as u64, row.1 as u64, row.2 as u64, row.3 as u64, row.4 as u64])
-    }
-
-    /// Sizes at which the windows of `run` overflow: target and bytes.
-    pub async fn overflowing_sizes(&self, run: RunId) -> Result<Vec<(String, u64)>, StoreError> {
-        let rows: Vec<(String, i64)> = sqlx::query_as(
-            "SELECT DISTINCT target, lo FROM crawl_window WHERE run_id = ? AND hi = lo AND unreachable > 0",
-        )
-        .bind(run.0)
-        .fetch_all(self.read())
-        .await
-        .map_err(|e| self.failed("list overflowing windows", e))?;
-        Ok(rows.into_iter().map(|(target, size)| (target, size as u64)).collect())
     }
 
     /// Search pages a minute over the last thousand, leaving out pauses of more than an hour; nothing before there are
@@ -466,14 +393,6 @@ impl Store {
         .await
         .map_err(|e| self.failed("count artifacts without history", e))?;
         Ok(count as u64)
-    }
-
-    /// How far the last crawl got with each of its targets.
-    pub async fn completeness(&self) -> Result<Vec<Completeness>, StoreError> {
-        sqlx::query_as(include_str!("../../queries/sql/crawl_completeness.sql"))
-            .fetch_all(self.read())
-            .await
-            .map_err(|e| self.failed("read how complete the targets are", e))
     }
 
     /// The stored request ledgers of all identities: resource and state, as JSON.

@@ -14,6 +14,7 @@ mod histories;
 mod listing;
 mod optouts;
 mod predictions;
+mod reading;
 mod repos;
 mod runs;
 mod segmentations;
@@ -24,7 +25,8 @@ pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, NewBlob};
 pub use copy::{CopiedBlob, CopiedGold, CopiedItems, is_copy};
 pub use crawl::{
-    Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, WindowKey, WindowRow, WithoutHistory,
+    Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, StoredPage, WindowKey, WindowRow,
+    WithoutHistory,
 };
 pub use dictionary::{DictionaryGain, Training};
 pub use export::{
@@ -35,6 +37,7 @@ pub use histories::StoredHistory;
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use predictions::{PredictionRow, PredictionVersions, StalePrediction};
+pub use reading::{BesideCounts, HitCounts};
 pub use repos::{RepoFacts, RepoId, RepoRow};
 pub use runs::{FailureRow, RunId, RunRow};
 pub use segmentations::{ReadingRow, ReadingVersions, StaleBlob};

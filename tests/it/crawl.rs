@@ -43,7 +43,7 @@ pub(crate) fn client(sandbox: &Running) -> Options {
     options
 }
 
-fn targets() -> Targets {
+pub(crate) fn targets() -> Targets {
     let mut targets = Targets::embedded().unwrap();
     let selection = Selection::parse(&["claude".to_owned(), "universal".to_owned()], &targets).unwrap();
     targets.select(&selection);
@@ -71,7 +71,7 @@ pub(crate) async fn corpus(store: &Store) -> BTreeSet<(String, String, GitOid)> 
     }
 }
 
-async fn store(dir: &Path) -> Store {
+pub(crate) async fn store(dir: &Path) -> Store {
     Store::create(&dir.join("corpus.db")).await.unwrap()
 }
 

@@ -191,12 +191,13 @@ async fn a_budget_of_requests_is_kept_to_the_last_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_no_panic() {
+async fn a_server_that_is_not_there_pauses_the_work() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let error = search_code(&GitHub::new(options(&url)).unwrap(), "x", 1).await.unwrap_err();
-    assert!(matches!(error, Error::Exhausted { status: None, .. }), "{error:?}");
+    assert!(matches!(&error, Error::Paused { why, .. } if why.contains("no connection to 127.0.0.1")), "{error:?}");
+    assert!(error.stops_the_job());
 }
 
 #[tokio::test]

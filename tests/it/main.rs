@@ -15,6 +15,8 @@ mod crawl_cases;
 #[cfg(feature = "app")]
 mod crawl_kill;
 #[cfg(feature = "app")]
+mod crawl_limits;
+#[cfg(feature = "app")]
 mod crawl_parity;
 #[cfg(feature = "app")]
 mod export;

@@ -208,6 +208,24 @@ fn truncated_json_and_a_lost_connection_are_sent_again() {
 }
 
 #[test]
+fn a_server_that_cannot_be_reached_pauses_the_work_whatever_was_asked() {
+    for divisible in [false, true] {
+        let exchange = Exchange {
+            status: None,
+            limits: LimitHeaders::default(),
+            body: Body::Away("connection refused"),
+            graphql: divisible,
+            divisible,
+        };
+        let step = |transient| {
+            next_step(&exchange, now(), Tries { transient, ..Tries::default() }, MINUTE, &Policy::default())
+        };
+        assert!((0..8).all(|tries| matches!(step(tries), Step::Retry { .. })));
+        assert!(matches!(step(8), Step::Away { .. }), "{:?}", step(8));
+    }
+}
+
+#[test]
 fn case_7_what_is_blocked_gone_or_empty_is_left_out_with_its_reason() {
     let dmca = json!({ "message": "Repository access blocked", "block": { "reason": "dmca" } });
     let tos = json!({ "message": "Repository access blocked", "block": { "reason": "tos" } });

@@ -1,93 +1,112 @@
 //! Who wrote each artifact: the commits of its path, reduced to kinds of authors before anything is stored.
 
-use super::content::UNANSWERED;
+use super::batches::{Asker, Bounds, Fill, Reply};
 use super::{Context, CrawlError, Halt, author_rules};
 use crate::corpus::{CommitFact, CommitRecord};
-use crate::github::{self, Batch, HistoryAsk, PathHistory};
+use crate::github::{self, Absence, HistoryAsk, PathHistory};
 use crate::store::{HistoryRow, WithoutHistory};
 use crate::tag::authors::AuthorRules;
-use futures_util::StreamExt as _;
-use std::collections::HashMap;
+use futures_util::future::BoxFuture;
+use std::collections::HashSet;
 
-/// Artifacts read between two looks at the store.
+/// Artifacts read between two looks at what else there is to do.
 const CHUNK: usize = 400;
+/// Histories that wait to be stored, at most.
+const STORE_AT: usize = 64;
 
-pub(super) async fn read_all(context: &Context<'_>) -> Result<(), Halt> {
-    let rules = author_rules()?;
-    context.monitor.begin("history", Some(context.store.count_without_history().await?));
-    let result = read_chunks(context, &rules).await;
-    context.monitor.end();
-    result
+/// Reads histories. Keeps its place from one call to the next.
+pub(super) struct Histories<'a> {
+    context: &'a Context<'a>,
+    rules: AuthorRules,
+    asker: Asker<'a, WithoutHistory, Result<PathHistory, Absence>>,
+    after: i64,
+    /// Artifacts without an answer that could be stored, so that they are not asked about again.
+    passed: HashSet<i64>,
+    rows: Vec<HistoryRow>,
 }
 
-async fn read_chunks(context: &Context<'_>, rules: &AuthorRules) -> Result<(), Halt> {
-    let mut batch = Batch::new(context.options.history_batch);
-    let mut after = i64::MIN;
-    let mut unanswered: HashMap<i64, u32> = HashMap::new();
-    loop {
-        let mut wanted = context.store.without_history(after, CHUNK).await?;
-        let Some(last) = wanted.last() else { return Ok(()) };
-        after = last.artifact;
-        while !wanted.is_empty() {
-            let lanes = context.options.content_lanes.max(1);
-            let take = (batch.size() * lanes).min(wanted.len());
-            let groups: Vec<Vec<WithoutHistory>> = {
-                let taken: Vec<WithoutHistory> = wanted.drain(..take).collect();
-                taken.chunks(batch.size()).map(<[WithoutHistory]>::to_vec).collect()
+impl<'a> Histories<'a> {
+    pub(super) fn new(context: &'a Context<'a>) -> Result<Self, CrawlError> {
+        let options = context.options;
+        let bounds = Bounds { most: options.history_batch, lanes: options.content_lanes, weight: usize::MAX };
+        let send = move |wanted: &[&WithoutHistory]| {
+            let ask = |wanted: &&WithoutHistory| HistoryAsk {
+                repository: wanted.slug.clone(),
+                path: wanted.path.clone(),
             };
-            let mut answers = futures_util::stream::iter(groups)
-                .map(|group| async move {
-                    let asks: Vec<HistoryAsk> = group
-                        .iter()
-                        .map(|wanted| HistoryAsk { repository: wanted.slug.clone(), path: wanted.path.clone() })
-                        .collect();
-                    let answer = context.unless_stopped(github::history(context.github, &asks)).await;
-                    (group, answer)
-                })
-                .buffer_unordered(lanes);
-            while let Some((group, answer)) = answers.next().await {
-                match answer? {
-                    Ok(came) => {
-                        if came.iter().all(Option::is_some) {
-                            batch.worked(group.len());
-                        } else {
-                            batch.too_heavy(group.len());
-                        }
-                        let mut rows = Vec::with_capacity(group.len());
-                        for (artifact, answer) in group.into_iter().zip(came) {
-                            match answer {
-                                Some(Ok(history)) => rows.push(row(&artifact, &history, rules)?),
-                                // The repository went away since its content was read; a refresh will see to it.
-                                Some(Err(_)) => {}
-                                None => {
-                                    let tries = unanswered.entry(artifact.artifact).or_default();
-                                    *tries += 1;
-                                    if *tries <= UNANSWERED {
-                                        wanted.push(artifact);
-                                    } else {
-                                        let what = format!("the history of {}/{}", artifact.slug, artifact.path);
-                                        let why = "GitHub answers only in part".to_owned();
-                                        context.fail("history", what, why).await?;
-                                    }
-                                }
-                            }
-                        }
-                        context.store.put_histories(context.run, &rows).await?;
-                        context.monitor.advance(rows.len() as u64);
-                    }
-                    Err(error) if error.stops_the_job() => return Err(error.into()),
-                    Err(error) if group.len() == 1 => {
-                        let what = format!("the history of {}/{}", group[0].slug, group[0].path);
-                        context.fail("history", what, error.to_string()).await?;
-                    }
-                    Err(_) => {
-                        batch.too_heavy(group.len());
-                        wanted.extend(group);
+            let asks: Vec<HistoryAsk> = wanted.iter().map(ask).collect();
+            Box::pin(async move { context.unless_stopped(github::history(context.github, &asks)).await })
+                as BoxFuture<'a, _>
+        };
+        Ok(Self {
+            context,
+            rules: author_rules()?,
+            asker: Asker::new(bounds, send),
+            after: i64::MIN,
+            passed: HashSet::new(),
+            rows: Vec::new(),
+        })
+    }
+
+    /// How full the queries were so far.
+    pub(super) fn fill(&self) -> Fill {
+        self.asker.fill()
+    }
+
+    /// Read some of what is stored without a history; false when there is nothing.
+    pub(super) async fn read_some(&mut self) -> Result<bool, Halt> {
+        let mut wanted = self.context.store.without_history(self.after, CHUNK).await?;
+        let Some(last) = wanted.last() else { return Ok(false) };
+        self.after = last.artifact;
+        wanted.retain(|artifact| !self.passed.contains(&artifact.artifact));
+        for artifact in wanted {
+            self.asker.push(artifact, 1);
+        }
+        let result = self.settle_all(true).await;
+        self.store().await?;
+        result.map(|()| true)
+    }
+
+    /// Read everything that is stored without a history.
+    pub(super) async fn read_rest(&mut self) -> Result<(), Halt> {
+        self.settle_all(false).await?;
+        self.store().await?;
+        // What was read before its repository was read again has another head now.
+        self.after = i64::MIN;
+        while self.read_some().await? {}
+        let result = self.settle_all(false).await;
+        self.store().await?;
+        result
+    }
+
+    async fn settle_all(&mut self, more: bool) -> Result<(), Halt> {
+        while let Some(settled) = self.asker.next(more).await? {
+            for (artifact, reply) in settled {
+                self.context.advance_reading(1);
+                match reply {
+                    Reply::Came(Ok(history)) => self.rows.push(row(&artifact, &history, &self.rules)?),
+                    // The repository went away since its content was read; a refresh will see to it.
+                    Reply::Came(Err(_)) => drop(self.passed.insert(artifact.artifact)),
+                    Reply::Failed(why) => {
+                        self.passed.insert(artifact.artifact);
+                        let what = format!("the history of {}/{}", artifact.slug, artifact.path);
+                        self.context.fail("history", what, why).await?;
                     }
                 }
             }
+            if self.rows.len() >= STORE_AT {
+                self.store().await?;
+            }
         }
-        context.save_ledger().await?;
+        Ok(())
+    }
+
+    async fn store(&mut self) -> Result<(), Halt> {
+        let rows = std::mem::take(&mut self.rows);
+        if !rows.is_empty() {
+            self.context.store.put_histories(self.context.run, &rows).await?;
+        }
+        Ok(self.context.save_ledger().await?)
     }
 }
 

@@ -1,24 +1,36 @@
-//! The crawl: search windows, then contents, then histories. Every step asks the store what is missing, so a crawl that
-//! was killed or paused goes on where it stood.
+//! The crawl: search windows, contents and histories. Search and GraphQL have limits of their own, so contents are read
+//! while the search goes on, and histories whenever contents wait for it. Everything asks the store what is missing, so a
+//! crawl that was killed or paused goes on where it stood.
 
+mod batches;
 mod content;
+mod feed;
 mod histories;
 mod links;
+mod price;
 mod progress;
 mod search;
+mod shelf;
+mod work;
+mod write;
+
+pub use batches::Fill;
+pub use price::{CrawlPrice, crawl_price};
 
 use crate::corpus::Slug;
 use crate::github::{self, GitHub, LedgerRow, Traffic};
 use crate::monitor::Monitor;
 use crate::plan::targets::Targets;
-use crate::plan::{UnexpectedPage, price};
-use crate::store::{FailureRow, RunId, Store, StoreError};
+use crate::plan::UnexpectedPage;
+use crate::store::{FailureRow, RunId, Store, StoreError, Training};
 use crate::tag::authors::AuthorRules;
 use crate::taxonomy::{ForkFamily, Outcome};
 use jiff::Timestamp;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use feed::Feed;
+use std::collections::HashSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What to crawl, besides the targets.
@@ -77,6 +89,15 @@ pub struct Limited {
     pub secondary: u64,
 }
 
+/// How full the GraphQL queries were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Batches {
+    /// Repositories in queries for contents.
+    pub content: Fill,
+    /// Paths in queries for histories.
+    pub history: Fill,
+}
+
 /// Something that did not work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failed {
@@ -113,6 +134,8 @@ pub struct CrawlSummary {
     pub unreachable: u64,
     /// Artifacts of overflowing sizes that were found beside other files of their repositories.
     pub recovered_by_siblings: u64,
+    /// How full the GraphQL queries of this invocation were.
+    pub batches: Batches,
     /// Refusals.
     pub limited: Limited,
     /// Time during which at least one request waited for a limit or a retry.
@@ -148,6 +171,23 @@ enum Halt {
     Failed(CrawlError),
 }
 
+impl Halt {
+    /// Of two reasons to stop the one that counts: a failure before a pause, else the first.
+    fn worse(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(Self::Paused { .. }) | None, Some(Self::Failed(error))) => Some(Self::Failed(error)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn or_worse(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Paused { .. }, Self::Failed(error)) => Self::Failed(error),
+            (first, _) => first,
+        }
+    }
+}
+
 impl<E: Into<CrawlError>> From<E> for Halt {
     fn from(error: E) -> Self {
         match error.into() {
@@ -170,13 +210,27 @@ struct Context<'a> {
     identity: String,
     optouts: HashSet<String>,
     failed: Mutex<Vec<Failed>>,
+    /// From the search to the reader.
+    feed: Feed,
+    /// Repositories read in this invocation.
+    read: AtomicU64,
+    /// Something failed that ends the crawl: whatever else is under way stops.
+    stopped: AtomicBool,
+    /// The search is over, so that reading is what the monitor shows.
+    reading: AtomicBool,
+    /// The dictionary was learnt, or cannot be.
+    learnt: AtomicBool,
 }
+
+/// Blobs of a corpus from which on a dictionary is learnt before the crawl is over: what comes later is packed with it at
+/// once, and little has to be packed anew.
+const LEARN_FROM: i64 = 8_000;
 
 impl Context<'_> {
     /// Wait for `work`, unless the monitor asks to stop first. Work that is dropped has stored nothing.
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
         let stopped = async {
-            while !self.monitor.stop_requested() {
+            while !self.monitor.stop_requested() && !self.stopped.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
@@ -185,6 +239,27 @@ impl Context<'_> {
             done = work => Ok(done),
             () = stopped => Err(Halt::Paused { why: "asked to stop".to_owned(), until: None }),
         }
+    }
+
+    /// Ask everything that is under way to stop.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Tell the monitor that reading got on, once that is the running step.
+    fn advance_reading(&self, units: u64) {
+        if self.reading.load(Ordering::Relaxed) {
+            self.monitor.advance(units);
+        }
+    }
+
+    /// Learn the dictionary as soon as there is enough to learn from.
+    async fn learn_dictionary(&self) -> Result<(), StoreError> {
+        if !self.learnt.load(Ordering::Relaxed) && self.store.blob_count().await? >= LEARN_FROM {
+            self.store.train_dictionary(self.run, &Unseen(self.monitor)).await?;
+            self.learnt.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Store that something failed, and go on.
@@ -208,6 +283,21 @@ impl Context<'_> {
             .filter_map(|row| Some((row.resource.clone(), serde_json::to_string(&row).ok()?)))
             .collect();
         self.store.put_ledger(&self.identity, &rows, now()).await
+    }
+}
+
+/// A monitor for work in the background of the running step: it passes on nothing but the wish to stop.
+struct Unseen<'a>(&'a dyn Monitor);
+
+impl Monitor for Unseen<'_> {
+    fn begin(&self, _: &str, _: Option<u64>) {}
+    fn advance(&self, _: u64) {}
+    fn warn(&self, line: &str) {
+        self.0.warn(line);
+    }
+    fn end(&self) {}
+    fn stop_requested(&self) -> bool {
+        self.0.stop_requested()
     }
 }
 
@@ -239,14 +329,31 @@ pub async fn crawl(
         store.ledger(&identity).await?.iter().filter_map(|(_, state)| serde_json::from_str(state).ok()).collect();
     github.restore_ledger(&rows);
     let optouts = store.optouts().await?.into_iter().collect();
-    let context =
-        Context { store, github, targets, options, monitor, run, identity, optouts, failed: Mutex::default() };
-
-    let (search, halted) = search::walk_all(&context).await?;
-    let halted = match halted {
-        Some(halt) => Some(halt),
-        None => rest(&context).await.err(),
+    let context = Context {
+        store,
+        github,
+        targets,
+        options,
+        monitor,
+        run,
+        identity,
+        optouts,
+        failed: Mutex::default(),
+        feed: Feed::default(),
+        read: AtomicU64::new(0),
+        stopped: AtomicBool::new(false),
+        reading: AtomicBool::new(false),
+        learnt: AtomicBool::new(false),
     };
+    let searching = async {
+        let (walked, halted) = search::walk_all(&context).await;
+        context.reading.store(true, Ordering::Relaxed);
+        context.feed.close(halted.is_none());
+        (walked, halted)
+    };
+    let mut batches = Batches::default();
+    let ((search, search_halted), read) = tokio::join!(searching, read_all(&context, &mut batches));
+    let halted = Halt::worse(search_halted, read.err());
     context.save_ledger().await?;
     let (outcome, paused, resume_at) = match halted {
         Some(Halt::Failed(error)) => {
@@ -257,29 +364,77 @@ pub async fn crawl(
         Some(Halt::Paused { why, until }) => (Outcome::Paused, Some(why), until),
         None => (Outcome::Done, None, None),
     };
-    let summary = summary(&context, &search, outcome, paused, resume_at).await?;
+    let summary = summary(&context, &search, batches, outcome, paused, resume_at).await?;
     let json = serde_json::to_value(&summary).unwrap_or_default();
     store.end_run(run, summary.outcome, &json, now()).await?;
     Ok(summary)
 }
-
-async fn rest(context: &Context<'_>) -> Result<(), Halt> {
-    content::read_all(context).await?;
-    if context.options.histories {
-        histories::read_all(context).await?;
+/// Read contents while the search goes on, and histories whenever contents wait for it; then what is left of both.
+async fn read_all(context: &Context<'_>, batches: &mut Batches) -> Result<(), Halt> {
+    let result = read_along(context, batches).await;
+    if matches!(result, Err(Halt::Failed(_))) {
+        context.stop();
     }
-    Ok(())
+    result
+}
+
+async fn read_along(context: &Context<'_>, batches: &mut Batches) -> Result<(), Halt> {
+    let mut reader = content::Reader::new(context);
+    let mut histories = histories::Histories::new(context)?;
+    let result = read_with(context, &mut reader, &mut histories).await;
+    *batches = Batches { content: reader.fill(), history: histories.fill() };
+    result
+}
+
+async fn read_with(
+    context: &Context<'_>,
+    reader: &mut content::Reader<'_>,
+    histories: &mut histories::Histories<'_>,
+) -> Result<(), Halt> {
+    while !context.feed.is_over() {
+        reader.read(&context.feed, true).await?;
+        if !(context.options.histories && histories.read_some().await?) {
+            context.unless_stopped(context.feed.has(context.options.batch)).await?;
+        }
+    }
+    let monitor = context.monitor;
+    let (met, read) = (context.store.hit_counts(context.run).await?.repos, context.store.repos_read(context.run).await?);
+    monitor.begin("content", Some(met.saturating_sub(read)));
+    let read = reader.read(&context.feed, false).await;
+    monitor.end();
+    read?;
+    // The rest takes every hit: a search that goes on another time brings more of them.
+    if !context.feed.is_complete() {
+        return Ok(());
+    }
+    monitor.begin("later hits", None);
+    let read = reader.read_again().await;
+    monitor.end();
+    read?;
+    if context.options.histories {
+        monitor.begin("history", Some(context.store.count_without_history().await?));
+        let read = histories.read_rest().await;
+        monitor.end();
+        read?;
+    }
+    match context.store.train_dictionary(context.run, monitor).await? {
+        Training::Stopped => Err(Halt::Paused { why: "asked to stop".to_owned(), until: None }),
+        Training::NotDue | Training::Done => Ok(()),
+    }
 }
 
 async fn summary(
     context: &Context<'_>,
     search: &search::Walked,
+    batches: Batches,
     outcome: Outcome,
     paused: Option<String>,
     resume_at: Option<Timestamp>,
 ) -> Result<CrawlSummary, CrawlError> {
     let traffic: Traffic = context.github.traffic();
-    let [hits, _, _, _, recovered] = context.store.crawl_counts(context.run).await?;
+    let hits = context.store.hit_counts(context.run).await?.hits;
+    let unreachable = context.store.unreachable(context.run).await?.iter().map(|(.., count)| count).sum();
+    let recovered = context.store.beside_counts(context.run).await?.recovered;
     let counts = context.store.counts().await?;
     let failed = context.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let outcome = match outcome {
@@ -297,8 +452,9 @@ async fn summary(
         hits,
         artifacts: counts.artifacts.max(0) as u64,
         blobs: counts.blobs.max(0) as u64,
-        unreachable: search.unreachable,
+        unreachable,
         recovered_by_siblings: recovered,
+        batches,
         limited: Limited { primary: traffic.limited_primary, secondary: traffic.limited_secondary },
         waited_seconds: traffic.waited_seconds,
         failed,
@@ -314,63 +470,6 @@ fn scope(targets: &Targets, options: &CrawlOptions) -> serde_json::Value {
 /// The fork families that `options` ask for.
 fn families(options: &CrawlOptions) -> &'static [ForkFamily] {
     if options.forks { &[ForkFamily::Plain, ForkFamily::Only] } else { &[ForkFamily::Plain] }
-}
-
-/// The price of a crawl, as `--dry-run` prints it. Nothing is asked of GitHub: what is not known from an earlier run
-/// is counted as one request a target, and said.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CrawlPrice {
-    /// Code search.
-    pub code_search: price::Price,
-    /// GraphQL queries for the contents, in full batches.
-    pub graphql: u64,
-    /// GraphQL queries for the authorship, in full batches.
-    pub histories: u64,
-    /// Hours that the GraphQL queries take at one point each and github.com's points an hour.
-    pub graphql_hours: f64,
-    /// All hours at the documented rates.
-    pub nominal_hours: f64,
-    /// All hours at the rate of searches that earlier runs observed.
-    pub observed_hours: Option<f64>,
-    /// By target: hits that an earlier run found.
-    pub targets: BTreeMap<String, u64>,
-}
-
-/// Price a crawl of `targets` by what earlier runs found.
-///
-/// # Errors
-/// When the store cannot be read.
-pub async fn crawl_price(store: &Store, targets: &Targets, options: &CrawlOptions) -> Result<CrawlPrice, CrawlError> {
-    let mut expected = Vec::new();
-    let mut by_target = BTreeMap::new();
-    for target in targets.selected() {
-        let sizes = store.size_histogram(&target.id).await?;
-        by_target.insert(target.id.clone(), sizes.iter().map(|(_, count)| count).sum());
-        for _ in families(options) {
-            expected.push(if sizes.is_empty() {
-                price::Expectation::Unknown
-            } else {
-                price::Expectation::Sizes(sizes.iter().copied().collect())
-            });
-        }
-    }
-    let observed = store.observed_search_rate().await?;
-    let price = price::code_search(&expected, price::NOMINAL_PER_MINUTE, observed);
-    let counts = store.counts().await?;
-    let queries = |things: i64, each: usize| (things.max(0) as u64).div_ceil(each.max(1) as u64);
-    let graphql = queries(counts.repos, options.batch);
-    let histories = if options.histories { queries(counts.artifacts, options.history_batch) } else { 0 };
-    let points = github::Limits::default().graphql.requests.unwrap_or(u32::MAX);
-    let graphql_hours = (graphql + histories) as f64 / f64::from(points.max(1));
-    Ok(CrawlPrice {
-        graphql,
-        histories,
-        graphql_hours,
-        nominal_hours: price.nominal_hours + graphql_hours,
-        observed_hours: price.observed_hours.map(|hours| hours + graphql_hours),
-        code_search: price,
-        targets: by_target,
-    })
 }
 
 /// The author rules that come with the tagger.

@@ -6,6 +6,7 @@ use crate::plan::price::{self, Expectation};
 use crate::plan::{Planner, WindowReport};
 use crate::taxonomy::ForkFamily;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,7 @@ impl Progress {
     pub(super) fn line(&self, context: &Context<'_>) -> String {
         let (hits, unreachable, done, expected) = self.requests();
         let mut line = format!("{hits} found, {unreachable} unreachable; {done} of about {expected} searches");
+        line.push_str(&format!(", {} repositories read", context.read.load(Ordering::Relaxed)));
         if let Some(left) = context.github.remaining(Resource::CodeSearch) {
             line.push_str(&format!(", {left} left in this window"));
         }

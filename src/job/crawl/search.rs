@@ -17,7 +17,6 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Walked {
     pub(super) lower_bound: u64,
     pub(super) answered: u64,
-    pub(super) unreachable: u64,
     pub(super) windows: Windows,
 }
 
@@ -26,7 +25,6 @@ impl Walked {
         let summary = planner.summary();
         self.lower_bound += summary.lower_bound;
         self.answered += summary.requests;
-        self.unreachable += summary.unreachable;
         self.windows.complete += summary.complete;
         self.windows.short += summary.short;
         self.windows.overflow += summary.overflow;
@@ -35,7 +33,7 @@ impl Walked {
 }
 
 /// Walk every selected target in every fork family. Gives what was walked even when it halts.
-pub(super) async fn walk_all(context: &Context<'_>) -> Result<(Walked, Option<Halt>), super::CrawlError> {
+pub(super) async fn walk_all(context: &Context<'_>) -> (Walked, Option<Halt>) {
     let walks: Vec<(&Target, ForkFamily)> = context
         .targets
         .selected()
@@ -56,14 +54,17 @@ pub(super) async fn walk_all(context: &Context<'_>) -> Result<(Walked, Option<Ha
                 context.monitor.advance(1);
                 // A walk that has to stop is followed by the others, which stop as well before their next request; what
                 // they have is counted.
-                halted = halted.or(halt);
+                halted = Halt::worse(halted, halt);
             }
-            Err(error) => halted = halted.or(Some(Halt::Failed(error))),
+            Err(error) => halted = Halt::worse(halted, Some(Halt::Failed(error))),
+        }
+        if matches!(halted, Some(Halt::Failed(_))) {
+            context.stop();
         }
     }
     drop(ends);
     context.monitor.end();
-    Ok((walked, halted))
+    (walked, halted)
 }
 
 async fn walk(
@@ -73,7 +74,7 @@ async fn walk(
     fork: ForkFamily,
 ) -> Result<(Planner, Option<Halt>), super::CrawlError> {
     let stored = context.store.pages(context.run, &target.id, fork).await?;
-    let warm: Histogram = context.store.size_histogram(&target.id).await?.into_iter().collect();
+    let warm: Histogram = context.store.size_histogram_before(&target.id, context.run).await?.into_iter().collect();
     let known = warm.total();
     let setup =
         Setup { target: target.id.clone(), fork, axes: axes_for(&target.search), warm: (known > 0).then_some(warm) };
@@ -147,14 +148,15 @@ impl Walk<'_> {
             keys: beside,
             span_keys: beside,
         };
-        let (keys, span_keys) = self.context.store.put_page(self.context.run, &row, &hits, now()).await?;
+        let stored = self.context.store.put_page(self.context.run, &row, &hits, now()).await?;
+        self.context.feed.push(&stored.repos);
         let seen = Observation {
             request: request.clone(),
             total: page.total,
             items,
             incomplete: page.incomplete,
-            distinct: keys,
-            span_distinct: span_keys,
+            distinct: stored.keys,
+            span_distinct: stored.span_keys,
         };
         for why in unreadable {
             self.context.fail("search", self.target.id.clone(), why).await?;

@@ -14,12 +14,15 @@ use super::world::{CommitFacts, FileEntry, RepoFacts, World, WorldError};
 use crate::corpus::GitOid;
 use layout::Slot;
 use phrases::STACKS;
+use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The first repository number; the following are seven apart, as numbers on GitHub have gaps.
 const FIRST_ID: u64 = 700_000_001;
 const ID_STEP: u64 = 7;
+/// Repositories that are counted at a time.
+const BLOCK: u32 = 4_096;
 /// Share of files that change in an epoch.
 const CHANGED: f64 = 0.05;
 /// Share that go.
@@ -52,11 +55,20 @@ pub struct Synthetic {
 impl Synthetic {
     /// About `artifacts` artifacts: as many whole repositories as hold at least that many.
     pub fn new(artifacts: u32, seed: u64) -> Self {
-        let mut repos = 0;
-        let mut held = 0;
-        while held < u64::from(artifacts) && repos < u32::MAX {
-            held += count_artifacts(&layout::first_files(seed, repos, 0, "x"));
-            repos += 1;
+        let (mut repos, mut held) = (0u32, 0u64);
+        // Counted in blocks on all cores; the last block is cut where enough are held.
+        'counted: loop {
+            let block: Vec<u64> = (repos..repos.saturating_add(BLOCK))
+                .into_par_iter()
+                .map(|repo| count_artifacts(&layout::first_files(seed, repo, 0, "x")))
+                .collect();
+            for count in block {
+                if held >= u64::from(artifacts) || repos == u32::MAX {
+                    break 'counted;
+                }
+                held += count;
+                repos += 1;
+            }
         }
         let mut world = Self { seed, epoch: 0, first_repos: repos, repos, artifacts: held, by_slug: Arc::default() };
         world.by_slug = Arc::new(world.slugs());
@@ -70,7 +82,7 @@ impl Synthetic {
         world.epoch = self.epoch.saturating_add(epochs);
         world.repos = self.first_repos.saturating_add(founded.saturating_mul(world.epoch));
         world.by_slug = Arc::new(world.slugs());
-        world.artifacts = (0..world.repos).map(|repo| count_artifacts(&world.slots(repo))).sum();
+        world.artifacts = (0..world.repos).into_par_iter().map(|repo| count_artifacts(&world.slots(repo))).sum();
         world
     }
 
@@ -101,7 +113,8 @@ impl Synthetic {
     }
 
     fn slugs(&self) -> HashMap<u64, u32> {
-        (0..self.repos).map(|repo| (hash_text(0, &self.slug(repo)), repo)).collect()
+        let hashed: Vec<u64> = (0..self.repos).into_par_iter().map(|repo| hash_text(0, &self.slug(repo))).collect();
+        hashed.into_iter().zip(0..).collect()
     }
 
     /// The epoch at which a repository came to be.
@@ -241,6 +254,12 @@ struct Living {
     touched: Vec<u32>,
 }
 
+/// The first draws for the facts of a repository.
+fn license_and_fork(dice: &mut Dice) -> (Option<&'static str>, bool) {
+    let license = *dice.weighted(people::LICENSES);
+    (license, dice.chance(0.06))
+}
+
 fn count_artifacts(slots: &[Slot]) -> u64 {
     slots.iter().filter(|slot| slot.artifact).count() as u64
 }
@@ -255,22 +274,27 @@ impl World for Synthetic {
         let (owner, name) = people::slug_of(self.seed, repo, self.first_repos);
         let stack = &STACKS[people::stack_of(self.seed, repo)].0;
         let (tip, pushed_at) = self.tip(repo);
-        let license = dice.weighted(people::LICENSES).map(str::to_owned);
+        let (license, fork) = license_and_fork(&mut dice);
         RepoFacts {
             id: FIRST_ID + ID_STEP * u64::from(repo),
             description: format!("{name}, written in {}", stack.language),
             owner,
             name,
-            fork: dice.chance(0.06),
+            fork,
             archived: dice.chance(0.02),
             stars: people::stars(&mut dice),
             language: dice.chance(0.93).then(|| stack.language.to_owned()),
-            license,
+            license: license.map(str::to_owned),
             created_at: self.lifetime(repo).0,
             pushed_at,
             default_branch: if dice.chance(0.15) { "master" } else { "main" }.to_owned(),
             head: Some(people::commit_oid(self.seed, repo, tip)),
         }
+    }
+
+    fn fork_and_owner(&self, repo: u32) -> (bool, String) {
+        let (_, fork) = license_and_fork(&mut Dice::new(self.seed, &[0xFAC7, u64::from(repo)]));
+        (fork, people::slug_of(self.seed, repo, self.first_repos).0)
     }
 
     fn find(&self, owner: &str, name: &str) -> Option<u32> {

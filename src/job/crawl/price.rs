@@ -1,0 +1,67 @@
+//! What a crawl will cost, before it is started.
+
+use super::{CrawlError, CrawlOptions, families};
+use crate::github;
+use crate::plan::price;
+use crate::plan::targets::Targets;
+use crate::store::Store;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The price of a crawl, as `--dry-run` prints it. Nothing is asked of GitHub: what is not known from an earlier run
+/// is counted as one request a target, and said.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CrawlPrice {
+    /// Code search.
+    pub code_search: price::Price,
+    /// GraphQL queries for the contents, in full batches.
+    pub graphql: u64,
+    /// GraphQL queries for the authorship, in full batches.
+    pub histories: u64,
+    /// Hours that the GraphQL queries take at github.com's points an hour: a point for contents, more for histories.
+    pub graphql_hours: f64,
+    /// Hours at the documented rates: contents are read while the search goes on, so it is the longer of the two.
+    pub nominal_hours: f64,
+    /// The same at the rate of searches that earlier runs observed.
+    pub observed_hours: Option<f64>,
+    /// By target: hits that an earlier run found.
+    pub targets: BTreeMap<String, u64>,
+}
+
+/// Price a crawl of `targets` by what earlier runs found.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn crawl_price(store: &Store, targets: &Targets, options: &CrawlOptions) -> Result<CrawlPrice, CrawlError> {
+    let mut expected = Vec::new();
+    let mut by_target = BTreeMap::new();
+    for target in targets.selected() {
+        let sizes = store.size_histogram(&target.id).await?;
+        by_target.insert(target.id.clone(), sizes.iter().map(|(_, count)| count).sum());
+        for _ in families(options) {
+            expected.push(if sizes.is_empty() {
+                price::Expectation::Unknown
+            } else {
+                price::Expectation::Sizes(sizes.iter().copied().collect())
+            });
+        }
+    }
+    let observed = store.observed_search_rate().await?;
+    let price = price::code_search(&expected, price::NOMINAL_PER_MINUTE, observed);
+    let counts = store.counts().await?;
+    let queries = |things: i64, each: usize| (things.max(0) as u64).div_ceil(each.max(1) as u64);
+    let graphql = queries(counts.repos, options.batch);
+    let histories = if options.histories { queries(counts.artifacts, options.history_batch) } else { 0 };
+    let points = github::Limits::default().graphql.requests.unwrap_or(u32::MAX);
+    let history_points = histories * u64::from(github::history_points(options.history_batch));
+    let graphql_hours = (graphql + history_points) as f64 / f64::from(points.max(1));
+    Ok(CrawlPrice {
+        graphql,
+        histories,
+        graphql_hours,
+        nominal_hours: price.nominal_hours.max(graphql_hours),
+        observed_hours: price.observed_hours.map(|hours| hours.max(graphql_hours)),
+        code_search: price,
+        targets: by_target,
+    })
+}
