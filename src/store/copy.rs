@@ -343,7 +343,7 @@ mod tests {
         "artifact: id repo_id path platform target mode resolves_to presence presence_run first_run last_run",
         "blob: id sha256 git_oid size encoding codec dictionary_id body run_id kept",
         "crawl_page: window_id attempt page total items incomplete fetched_at seq keys span_keys",
-        "crawl_repo: run_id repo_id siblings recovered",
+        "crawl_repo: run_id repo_id hits",
         "crawl_window: id run_id target fork lo hi axis state attempt total delivered why unreachable",
         "dictionary: id body trained_on run_id",
         "duplicate: blob_id canonical_id similarity owners statistics_id",
