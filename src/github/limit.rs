@@ -338,7 +338,9 @@ pub fn next_step(exchange: &Exchange<'_>, now: Timestamp, tries: Tries, window: 
             Body::Json(value) if exchange.graphql => graphql_step(exchange, value, now, tries, window, policy),
             Body::Json(_) => Step::Proceed,
             Body::Text(_) if status == 204 => Step::Proceed,
-            Body::Text(_) | Body::Lost(_) | Body::Away(_) => transient(format!("HTTP {status} with a body that is not whole JSON")),
+            Body::Text(_) | Body::Lost(_) | Body::Away(_) => {
+                transient(format!("HTTP {status} with a body that is not whole JSON"))
+            }
         },
         401 => Step::Unauthorized { message: exchange.body.message() },
         403 | 429 => refused(exchange, status, now, tries, window, policy),

@@ -25,8 +25,7 @@ pub use artifacts::{ArtifactRow, Written};
 pub use blobs::{BlobId, Codec, NewBlob};
 pub use copy::{CopiedBlob, CopiedGold, CopiedItems, is_copy};
 pub use crawl::{
-    Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, StoredPage, WindowKey, WindowRow,
-    WithoutHistory,
+    Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, StoredPage, WindowKey, WindowRow, WithoutHistory,
 };
 pub use dictionary::{DictionaryGain, Training};
 pub use export::{

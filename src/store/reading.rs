@@ -160,16 +160,11 @@ impl Store {
         let mut tx = self.begin().await?;
         self.put_artifacts_in(&mut tx, run, artifacts).await?;
         for chunk in found.chunks(BATCH) {
-            let mut insert =
-                QueryBuilder::<Sqlite>::new("INSERT OR REPLACE INTO crawl_repo (run_id, repo_id, hits) ");
+            let mut insert = QueryBuilder::<Sqlite>::new("INSERT OR REPLACE INTO crawl_repo (run_id, repo_id, hits) ");
             insert.push_values(chunk, |mut values, repo| {
                 values.push_bind(run.0).push_bind(repo.id.0).push_bind(repo.hits as i64);
             });
-            insert
-                .build()
-                .execute(&mut *tx)
-                .await
-                .map_err(|e| self.failed("record repositories as read", e))?;
+            insert.build().execute(&mut *tx).await.map_err(|e| self.failed("record repositories as read", e))?;
         }
         self.commit(tx).await
     }

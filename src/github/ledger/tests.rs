@@ -167,7 +167,8 @@ fn drive(ledger: &mut Ledger, server: &mut Server, resource: Resource, cost: u32
             Ok(permit) => {
                 let (mut headers, refuses) = server.ask(cost, now + latency / 2);
                 now += latency;
-                headers.reset_in = headers.reset_in.map(|left| left - SignedDuration::from_millis(latency - latency / 2));
+                headers.reset_in =
+                    headers.reset_in.map(|left| left - SignedDuration::from_millis(latency - latency / 2));
                 let verdict = if refuses {
                     let body = serde_json::json!({ "message": "API rate limit exceeded" });
                     let exchange = Exchange {

@@ -236,7 +236,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn settle(&mut self, settled: Vec<(Ask, Reply<Result<RepositoryAnswer, Absence>>)>) -> Result<(), CrawlError> {
+    async fn settle(
+        &mut self,
+        settled: Vec<(Ask, Reply<Result<RepositoryAnswer, Absence>>)>,
+    ) -> Result<(), CrawlError> {
         let mut next: Vec<usize> = Vec::new();
         for ((index, ask), reply) in settled {
             let Some(work) = self.works.get_mut(&index) else { continue };

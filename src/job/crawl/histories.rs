@@ -30,10 +30,8 @@ impl<'a> Histories<'a> {
         let options = context.options;
         let bounds = Bounds { most: options.history_batch, lanes: options.content_lanes, weight: usize::MAX };
         let send = move |wanted: &[&WithoutHistory]| {
-            let ask = |wanted: &&WithoutHistory| HistoryAsk {
-                repository: wanted.slug.clone(),
-                path: wanted.path.clone(),
-            };
+            let ask =
+                |wanted: &&WithoutHistory| HistoryAsk { repository: wanted.slug.clone(), path: wanted.path.clone() };
             let asks: Vec<HistoryAsk> = wanted.iter().map(ask).collect();
             Box::pin(async move { context.unless_stopped(github::history(context.github, &asks)).await })
                 as BoxFuture<'a, _>

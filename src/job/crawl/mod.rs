@@ -20,14 +20,14 @@ pub use price::{CrawlPrice, crawl_price};
 use crate::corpus::Slug;
 use crate::github::{self, GitHub, LedgerRow, Traffic};
 use crate::monitor::Monitor;
-use crate::plan::targets::Targets;
 use crate::plan::UnexpectedPage;
+use crate::plan::targets::Targets;
 use crate::store::{FailureRow, RunId, Store, StoreError, Training};
 use crate::tag::authors::AuthorRules;
 use crate::taxonomy::{ForkFamily, Outcome};
+use feed::Feed;
 use jiff::Timestamp;
 use serde::Serialize;
-use feed::Feed;
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -398,7 +398,8 @@ async fn read_with(
         }
     }
     let monitor = context.monitor;
-    let (met, read) = (context.store.hit_counts(context.run).await?.repos, context.store.repos_read(context.run).await?);
+    let (met, read) =
+        (context.store.hit_counts(context.run).await?.repos, context.store.repos_read(context.run).await?);
     monitor.begin("content", Some(met.saturating_sub(read)));
     let read = reader.read(&context.feed, false).await;
     monitor.end();

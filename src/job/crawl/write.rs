@@ -29,12 +29,7 @@ pub(super) async fn blobs(
 }
 
 /// Store repositories that are read through, with their artifacts.
-pub(super) async fn found(
-    context: &Context<'_>,
-    done: &[Work],
-    idle: &[RepoFound],
-    shelf: &Shelf,
-) -> Result<(), Halt> {
+pub(super) async fn found(context: &Context<'_>, done: &[Work], idle: &[RepoFound], shelf: &Shelf) -> Result<(), Halt> {
     let mut found: Vec<RepoFound> = idle.to_vec();
     let (mut rows, mut present, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     for work in done {
