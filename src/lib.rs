@@ -12,6 +12,8 @@ pub mod cli;
 pub mod config;
 pub mod corpus;
 pub mod dedup;
+#[cfg(feature = "encoder")]
+pub mod encoder;
 pub mod encoding;
 #[cfg(feature = "app")]
 pub mod github;

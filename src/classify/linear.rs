@@ -19,6 +19,10 @@ pub enum ModelError {
     /// `model.safetensors` is not what it should be.
     #[error("Failed to read model.safetensors: {0}")]
     Tensors(#[from] FormatError),
+    /// The encoder cannot be used.
+    #[cfg(feature = "encoder")]
+    #[error(transparent)]
+    Encoder(#[from] crate::encoder::EncoderError),
     /// The description fits another version of the program or other data.
     #[error("Failed to use the model: {what} is {found}, expected {expected}")]
     Mismatch {
@@ -192,19 +196,23 @@ impl LinearModel {
         std::array::from_fn(|t| self.bias[t] + sums[t] * self.steps[t])
     }
 
-    /// Run `f` with this thread's extractor, whose buffers live as long as the thread.
     fn with_extractor<T>(&self, f: impl FnOnce(&mut Extractor) -> T) -> T {
-        thread_local! {
-            static EXTRACTOR: RefCell<Option<Extractor>> = const { RefCell::new(None) };
-        }
-        EXTRACTOR.with_borrow_mut(|slot| {
-            let fits = slot.as_ref().is_some_and(|e| *e.options() == self.description.features);
-            if !fits {
-                *slot = None;
-            }
-            f(slot.get_or_insert_with(|| Extractor::new(self.description.features.clone())))
-        })
+        with_thread_extractor(&self.description.features, f)
     }
+}
+
+/// Run `f` with this thread's extractor, whose buffers live as long as the thread.
+pub(super) fn with_thread_extractor<T>(features: &FeatureOptions, f: impl FnOnce(&mut Extractor) -> T) -> T {
+    thread_local! {
+        static EXTRACTOR: RefCell<Option<Extractor>> = const { RefCell::new(None) };
+    }
+    EXTRACTOR.with_borrow_mut(|slot| {
+        let fits = slot.as_ref().is_some_and(|e| e.options() == features);
+        if !fits {
+            *slot = None;
+        }
+        f(slot.get_or_insert_with(|| Extractor::new(features.clone())))
+    })
 }
 
 impl Classifier for LinearModel {

@@ -4,6 +4,8 @@
 //! a risk and whether to pin. Nothing here reads a file, a clock or a network.
 
 pub mod cascade;
+#[cfg(feature = "encoder")]
+pub mod embedded;
 pub mod features;
 pub mod format;
 mod lexicon;
@@ -13,6 +15,8 @@ pub mod metrics;
 pub mod pack;
 pub mod prototypes;
 pub mod rules;
+#[cfg(feature = "encoder")]
+pub mod tuned;
 
 use crate::corpus::ItemContext;
 use crate::taxonomy::{Authority, KnowledgeType, OperatingPoint};
@@ -209,6 +213,11 @@ pub trait Classifier: Send + Sync {
 
     /// The distribution over types of one item.
     fn probabilities(&self, item: &ItemContext<'_>) -> Probabilities;
+
+    /// The distributions of many items, in their order: what answers faster together overrides this.
+    fn probabilities_of(&self, items: &[ItemContext<'_>]) -> Vec<Probabilities> {
+        items.iter().map(|item| self.probabilities(item)).collect()
+    }
 
     /// Why the item would be of type `t`, at most `limit` reasons; slower than the answer itself.
     fn explain(&self, item: &ItemContext<'_>, t: KnowledgeType, limit: usize) -> Vec<Reason>;

@@ -25,6 +25,9 @@ pub(super) struct ClassifyArgs {
     /// Folder of the model [default: AAC_MODEL, the user's data folder, the one compiled in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
+    /// Sentence encoder for the variants that ask one: minilm:DIR or hf:OWNER/NAME [default: AAC_ENCODER]
+    #[arg(long, value_name = "ENCODER")]
+    encoder: Option<String>,
     /// Operating point at which items are pinned: balanced or safe
     #[arg(long, value_name = "POINT", default_value = "safe", requires = "file")]
     point: OperatingPoint,
@@ -63,7 +66,11 @@ pub(super) async fn run(context: &Context, args: &ClassifyArgs) -> Result<Exit, 
     if args.model.is_some() && variant == Variant::Regex {
         return Err(Failure::usage("Failed to use --model: the classifier regex has no model"));
     }
-    let classifier = variant.classifier(&context.model_places(args.model.as_ref())).map_err(Failure::usage)?;
+    let mut places = context.model_places(args.model.as_ref())?;
+    if let Some(encoder) = &args.encoder {
+        places.encoder = Some(encoder.parse().map_err(Failure::usage)?);
+    }
+    let classifier = variant.classifier(&places).map_err(Failure::usage)?;
     match &args.file {
         Some(file) => one(context, args, classifier.as_ref(), file),
         None => {

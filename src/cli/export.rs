@@ -95,7 +95,7 @@ pub(super) fn options(
     if let Some(name) = &config.name {
         options.name.clone_from(name);
     }
-    options.model = find_model(&context.model_places(model)).map_err(Failure::usage)?;
+    options.model = find_model(&context.model_places(model)?).map_err(Failure::usage)?;
     options.contact.clone_from(&config.contact);
     options.removal.clone_from(&config.removal);
     Ok(options)

@@ -180,10 +180,14 @@ impl Context {
         }
     }
 
-    /// Where a model may be, the one of `--model` first.
-    fn model_places(&self, named: Option<&PathBuf>) -> ModelPlaces {
+    /// Where a model may be, the one of `--model` first, and the sentence encoder of `AAC_ENCODER`.
+    fn model_places(&self, named: Option<&PathBuf>) -> Result<ModelPlaces, Failure> {
         let environment = std::env::var_os("AAC_MODEL").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        ModelPlaces { named: named.cloned(), environment, data_folder: config::model_folder() }
+        let encoder = match std::env::var("AAC_ENCODER") {
+            Ok(name) if !name.is_empty() => Some(name.parse().map_err(Failure::usage)?),
+            _ => None,
+        };
+        Ok(ModelPlaces { named: named.cloned(), environment, data_folder: config::model_folder(), encoder })
     }
 
     /// The corpus, which must be there.

@@ -3,8 +3,10 @@
 use super::{Context, Exit, Failure};
 use crate::classify::metrics::Interval;
 use crate::config;
+use crate::job::encoders::EncoderPlace;
 use crate::job::hydrate::TextSource;
-use crate::job::train::{TrainJob, TrainJobError, TrainSummary, train};
+use crate::job::train::{Recipe, TrainJob, TrainJobError, TrainSummary, train};
+use crate::train::tuned::{TunedError, TunedOptions};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -22,23 +24,26 @@ pub(super) struct TrainArgs {
     /// Sentence encoder: hashed (none), minilm:DIR or hf:ID
     #[arg(long, value_name = "ENCODER", default_value = "hashed")]
     encoder: String,
-    /// Fine-tune the encoder
+    /// Fine-tune the encoder, resumable by epoch; without this its vectors are learned from as they are
     #[arg(long)]
     finetune: bool,
+    /// Passes over the labels when fine-tuning
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "finetune", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
+    epochs: usize,
+    /// Lowest layers of the encoder that stay as they are: more is faster
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "finetune")]
+    frozen: usize,
+    /// Order of the items and dropout follow from it
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "finetune")]
+    seed: u64,
     /// Folder for the model
     #[arg(long, value_name = "DIR", default_value = "model")]
     out: PathBuf,
 }
 
 pub(super) async fn run(context: &Context, args: TrainArgs) -> Result<Exit, Failure> {
-    if args.encoder != "hashed" || args.finetune {
-        return Err(Failure::usage(format!(
-            "Failed to train with the encoder {:?}: it needs the encoder tier, and this program cannot fit one yet; \
-             leave --encoder and --finetune out to fit the linear tier",
-            args.encoder
-        )));
-    }
-    let job = TrainJob { gold: args.gold, mix_shipped: args.mix_shipped, out: args.out };
+    let recipe = recipe(&args)?;
+    let job = TrainJob { recipe, gold: args.gold, mix_shipped: args.mix_shipped, out: args.out };
     let store = if args.from.is_empty() && context.db.exists() { Some(context.open().await?) } else { None };
     let texts = match &store {
         Some(store) => Some(TextSource::Corpus(store)),
@@ -52,11 +57,33 @@ pub(super) async fn run(context: &Context, args: TrainArgs) -> Result<Exit, Fail
     }
     let summary = summary.map_err(|error| match error {
         // Labels that cannot be learned from are the caller's to mend.
-        TrainJobError::Train(_) | TrainJobError::Texts(_) => Failure::usage(error),
+        TrainJobError::Train(_) | TrainJobError::Texts(_) | TrainJobError::EncoderFiles(_) => Failure::usage(error),
+        TrainJobError::Tuned(TunedError::Labels(_)) | TrainJobError::Checkpoint(_) => Failure::usage(error),
+        TrainJobError::Paused { .. } => Failure { exit: Exit::Paused, message: error.to_string() },
         error => error.into(),
     })?;
     context.output.print(&summary, text)?;
     Ok(Exit::Done)
+}
+
+fn recipe(args: &TrainArgs) -> Result<Recipe, Failure> {
+    if args.encoder == "hashed" {
+        if args.finetune {
+            return Err(Failure::usage(
+                "Failed to fine-tune: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME",
+            ));
+        }
+        return Ok(Recipe::Linear);
+    }
+    let place: EncoderPlace = args.encoder.parse().map_err(Failure::usage)?;
+    if !args.finetune {
+        return Ok(Recipe::Distilled(place));
+    }
+    let mut options = TunedOptions::default();
+    options.finetune.epochs = args.epochs;
+    options.finetune.frozen = args.frozen;
+    options.finetune.seed = args.seed;
+    Ok(Recipe::Finetuned(place, Box::new(options)))
 }
 
 fn text(summary: &TrainSummary) -> String {

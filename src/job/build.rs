@@ -288,7 +288,7 @@ impl Build<'_> {
             shards: self.shards,
             report: self.report,
             model: ModelName::of(self.model.model.as_ref()),
-            model_stored_figures: self.model.model.description().notes.get("nested_cross_validation").cloned(),
+            model_stored_figures: self.model.notes.get("nested_cross_validation").cloned(),
             sandbox: super::service::Origin::of(self.store).await? == super::service::Origin::Sandbox,
             partial: self.partial,
             paused: self.paused,

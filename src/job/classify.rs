@@ -3,8 +3,8 @@
 use super::judging::{JudgeError, LazyRun, PAGE, blocking, fit};
 use super::model::ModelName;
 use crate::classify::pack::{self, Prediction};
-use crate::classify::{Classifier, Decision, Policy};
-use crate::corpus::{ItemContext, Segmentation};
+use crate::classify::{Classifier, Decision, Policy, decide};
+use crate::corpus::{ItemContext, ItemSpan, Segmentation};
 use crate::monitor::Monitor;
 use crate::store::{BlobId, PredictionRow, PredictionVersions, StalePrediction, Store};
 use crate::taxonomy::{ItemKind, KnowledgeType, OperatingPoint};
@@ -30,32 +30,41 @@ pub struct ClassifiedItem<'t> {
     pub decision: Decision,
 }
 
-/// Show every item of `text` to `f` as a classifier sees it, in document order. An item whose span does not fit the text
-/// is left out, which happens only when both are not of one blob.
-fn for_each_item<'t>(
-    path: &str,
+/// The items of `text` as a classifier sees them, in document order, each with its place in `found`. An item whose span
+/// does not fit the text is left out, which happens only when both are not of one blob.
+struct Shown<'t> {
+    items: Vec<(usize, Vec<&'t str>)>,
     text: &'t str,
-    found: &Segmentation,
-    mut f: impl FnMut(usize, &ItemContext<'_>, Vec<&'t str>),
-) {
-    let slice = |index: usize| found.items.get(index).and_then(|item| text.get(item.range()));
-    for (index, item) in found.items.iter().enumerate() {
-        let Some(own) = slice(index) else { continue };
-        let heading = found.heading_path(item, text);
-        let context = ItemContext {
-            text: own,
-            kind: Some(item.kind),
-            heading: &heading,
-            path,
-            before: index.checked_sub(1).and_then(slice),
-            after: slice(index + 1),
-        };
-        f(index, &context, heading.clone());
+}
+
+impl<'t> Shown<'t> {
+    fn of(text: &'t str, found: &Segmentation) -> Self {
+        let fits = |item: &ItemSpan| text.get(item.range()).is_some();
+        let items = found.items.iter().enumerate().filter(|(_, item)| fits(item));
+        Self { items: items.map(|(index, item)| (index, found.heading_path(item, text))).collect(), text }
+    }
+
+    fn contexts<'s>(&'s self, path: &'s str, found: &'s Segmentation) -> Vec<ItemContext<'s>> {
+        let slice = |index: usize| found.items.get(index).and_then(|item| self.text.get(item.range()));
+        self.items
+            .iter()
+            .map(|(index, heading)| ItemContext {
+                text: slice(*index).unwrap_or_default(),
+                kind: Some(found.items[*index].kind),
+                heading,
+                path,
+                before: index.checked_sub(1).and_then(slice),
+                after: slice(index + 1),
+            })
+            .collect()
     }
 }
 
-/// Classify the items of `text`, the content of the file at `path`, in document order; each goes to `each` as soon as
-/// it is decided.
+/// Items decided at a time: enough for an encoder to run at full speed, few enough to stream.
+const TOGETHER: usize = 64;
+
+/// Classify the items of `text`, the content of the file at `path`, in document order; they go to `each` as soon as they
+/// are decided.
 pub fn classify_text<'t, E>(
     classifier: &dyn Classifier,
     policy: &Policy,
@@ -64,20 +73,24 @@ pub fn classify_text<'t, E>(
     mut each: impl FnMut(ClassifiedItem<'t>) -> Result<(), E>,
 ) -> Result<(), E> {
     let found = segment::segment(path, text);
-    let mut outcome = Ok(());
-    for_each_item(path, text, &found, |index, context, heading| {
-        if outcome.is_ok() {
-            let span = &found.items[index];
-            outcome = each(ClassifiedItem {
+    let shown = Shown::of(text, &found);
+    let contexts = shown.contexts(path, &found);
+    for (items, contexts) in shown.items.chunks(TOGETHER).zip(contexts.chunks(TOGETHER)) {
+        let answers = classifier.probabilities_of(contexts);
+        for (((index, heading), context), probs) in items.iter().zip(contexts).zip(answers) {
+            let mut decision = decide(probs, classifier.thresholds(), policy);
+            decision.why = classifier.explain(context, decision.item_type, 5);
+            let span = &found.items[*index];
+            each(ClassifiedItem {
                 text: text.get(span.range()).unwrap_or_default(),
                 line: span.line,
                 kind: span.kind,
-                heading,
-                decision: classifier.decide(context, policy),
-            });
+                heading: heading.clone(),
+                decision,
+            })?;
         }
-    });
-    outcome
+    }
+    Ok(())
 }
 
 /// What a run over the corpus did, and what the corpus holds after it.
@@ -157,9 +170,10 @@ fn predict(classifier: &dyn Classifier, blob: StalePrediction, body: &[u8]) -> R
     let policy = Policy::at(OperatingPoint::Safe);
     let mut predictions = Vec::with_capacity(found.items.len());
     if let Some(text) = encoding::decode(body).1 {
-        for_each_item(&blob.path, &text, &found, |_, context, _| {
-            predictions.push(Prediction::from(&classifier.decide_unexplained(context, &policy)));
-        });
+        let shown = Shown::of(&text, &found);
+        let answers = classifier.probabilities_of(&shown.contexts(&blob.path, &found));
+        let decisions = answers.into_iter().map(|probs| decide(probs, classifier.thresholds(), &policy));
+        predictions.extend(decisions.map(|decision| Prediction::from(&decision)));
     }
     if predictions.len() != found.items.len() {
         return Err(JudgeError::Row {

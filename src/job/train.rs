@@ -1,28 +1,49 @@
-//! Refit the linear model on labels, say whether that was worth it, and write the model with its card.
+//! Refit a model on labels — the linear tier, a distilled encoder or a fine-tuned one —, say whether that was worth it,
+//! and write the model with its card.
 
+use super::encoders::{EncoderFileError, EncoderPlace};
+use super::finetune::{CHECKPOINT, FinetuneReport, finetune, replace};
 use super::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
-use super::model::{DESCRIPTION, ModelName, TENSORS};
-use crate::classify::linear::{LinearModel, shipped};
+use super::model::{DESCRIPTION, LINEAR, ModelName, TENSORS, TOKENIZER, read_model};
+use crate::classify::linear::shipped;
 use crate::classify::metrics::Interval;
-use crate::classify::{Classifier as _, Thresholds};
+use crate::classify::{Thresholds, embedded, tuned};
 use crate::corpus::Sha256;
+use crate::encoder::EncoderError;
 use crate::monitor::Monitor;
 use crate::segment::flatten;
 use crate::taxonomy::KnowledgeType;
+use crate::train::distilled::fit_distilled;
 use crate::train::evaluate::{Evaluation, evaluate};
-use crate::train::fit::{Comparison, TrainError, TrainOptions, fit, mix};
+use crate::train::finetune::CheckpointError;
+use crate::train::fit::{Comparison, HeldOut, TrainError, TrainOptions, compare, fit, mix};
 use crate::train::labels::{Example, LabelRecord, Role};
+use crate::train::tuned::{TunedError, TunedOptions};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// File of a model that tells people what it is.
 const CARD: &str = "README.md";
 
+/// What kind of model to train.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recipe {
+    /// The linear tier, without an encoder.
+    Linear,
+    /// Logistic regression on the vectors of an encoder as it comes.
+    Distilled(EncoderPlace),
+    /// An encoder fine-tuned, with the linear tier before it.
+    Finetuned(EncoderPlace, Box<TunedOptions>),
+}
+
 /// What to train on and where to put the model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TrainJob {
+    /// What kind of model.
+    pub recipe: Recipe,
     /// Label files of the owner.
     pub gold: Vec<PathBuf>,
     /// Whether the shipped labels whose texts can be found join the training.
@@ -51,6 +72,31 @@ pub enum TrainJobError {
     /// The description cannot be put into JSON.
     #[error("Failed to describe the model: {0}")]
     Describe(#[from] serde_json::Error),
+    /// The encoder cannot be read.
+    #[error(transparent)]
+    EncoderFiles(#[from] EncoderFileError),
+    /// The encoder cannot be used.
+    #[error(transparent)]
+    Encoder(#[from] EncoderError),
+    /// The labels cannot be put to the encoder.
+    #[error(transparent)]
+    Tuned(#[from] TunedError),
+    /// What an earlier run left cannot be continued.
+    #[error("{0} ({CHECKPOINT} in the folder of --out)")]
+    Checkpoint(#[from] CheckpointError),
+    /// The model that was written cannot be read.
+    #[error("Failed to check the model that was written: {0}")]
+    Written(String),
+    /// Asked to stop.
+    #[error("Paused after epoch {epochs} of {of}; the same command goes on from {checkpoint}", checkpoint = .checkpoint.display())]
+    Paused {
+        /// Whole epochs done.
+        epochs: usize,
+        /// Epochs to do.
+        of: usize,
+        /// Where it stands.
+        checkpoint: PathBuf,
+    },
     /// The worker thread died.
     #[error("Failed to train: the worker ended early: {0}")]
     Worker(#[from] tokio::task::JoinError),
@@ -87,6 +133,9 @@ pub struct TrainSummary {
     pub comparison: Option<Comparison>,
     /// The refit is the more accurate one and no worse at constraints.
     pub beats_shipped: bool,
+    /// How a fine-tuning went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finetuning: Option<FinetuneReport>,
     /// How long fitting and scoring took.
     pub seconds: f64,
 }
@@ -182,20 +231,27 @@ pub async fn train(
         joined.retain(|e| !mine.contains(&label_hash(&e.text)));
     }
     let (own_count, shipped_count) = (own.len(), joined.len());
-    let examples = mix(own, joined);
-    monitor.begin("train", None);
-    let (fitted, figures) = tokio::task::spawn_blocking(move || {
-        let fitted = fit(&examples, &TrainOptions::default(), Some(shipped()))?;
-        let figures = evaluate(&examples, &fitted.held_out, |path| path.to_owned());
-        Ok::<_, TrainError>((fitted, figures))
+    let examples = Arc::new(mix(own, joined));
+    let fitted = run(job, examples.clone(), monitor).await?;
+    let work = examples.clone();
+    let held_out = fitted.held_out;
+    let (figures, comparison) = tokio::task::spawn_blocking(move || {
+        let figures = evaluate(&work, &held_out, |path| path.to_owned());
+        (figures, compare(&work, &held_out, shipped()))
     })
-    .await??;
-    monitor.end();
+    .await?;
+    let files = write(&fitted.files, &job.out)?;
+    let encoder = match &job.recipe {
+        Recipe::Distilled(place) => Some(place),
+        _ => None,
+    };
+    // What was written is read as every later command will read it.
+    let (model, _) = read_model(&job.out, encoder).map_err(|error| TrainJobError::Written(error.to_string()))?;
     let mut summary = TrainSummary {
-        model: ModelName::of(&fitted.model),
-        thresholds: fitted.model.thresholds(),
+        model: ModelName::of(model.as_ref()),
+        thresholds: model.thresholds(),
         out: job.out.clone(),
-        files: Vec::new(),
+        files,
         own: own_count,
         own_in_shipped,
         types,
@@ -204,12 +260,66 @@ pub async fn train(
         shipped: shipped_count,
         shipped_missing,
         held_out: HeldOutFigures::from(&figures),
-        beats_shipped: fitted.comparison.as_ref().is_some_and(|c| c.better),
-        comparison: fitted.comparison,
+        beats_shipped: comparison.better,
+        comparison: Some(comparison),
+        finetuning: fitted.finetuning,
         seconds: begun.elapsed().as_secs_f64(),
     };
-    summary.files = write(&fitted.model, &card(&summary, &figures), &job.out)?;
+    let card = card(&summary, &figures);
+    summary.files.extend(write(&[(CARD.into(), card.into_bytes())], &job.out)?);
+    if summary.finetuning.is_some() {
+        let done = job.out.join(CHECKPOINT);
+        std::fs::remove_file(&done).map_err(|source| TrainJobError::Write { path: done, source })?;
+    }
     Ok(summary)
+}
+
+/// A trained model as files, and its held-out answers.
+struct Trained {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    held_out: Vec<HeldOut>,
+    finetuning: Option<FinetuneReport>,
+}
+
+async fn run(job: &TrainJob, examples: Arc<Vec<Example>>, monitor: &dyn Monitor) -> Result<Trained, TrainJobError> {
+    let named = |name: &str, bytes: Vec<u8>| (PathBuf::from(name), bytes);
+    match job.recipe.clone() {
+        Recipe::Linear => {
+            monitor.begin("train", None);
+            let fitted = tokio::task::spawn_blocking(move || fit(&examples, &TrainOptions::default(), Some(shipped())))
+                .await??;
+            monitor.end();
+            let json = fitted.model.description_json()?.into_bytes();
+            let files = vec![named(TENSORS, fitted.model.tensors()), named(DESCRIPTION, json)];
+            Ok(Trained { files, held_out: fitted.held_out, finetuning: None })
+        }
+        Recipe::Distilled(place) => {
+            monitor.begin("train", None);
+            let encoder = Arc::new(place.read()?.encoder()?);
+            let fitted = tokio::task::spawn_blocking(move || {
+                let notes =
+                    |held: &[HeldOut]| serde_json::json!({ "examples": examples.len(), "held_out": held.len() });
+                fit_distilled(&encoder, &examples, notes)
+            })
+            .await??;
+            monitor.end();
+            let json = fitted.model.description_json()?.into_bytes();
+            let files = vec![named(TENSORS, fitted.model.tensors()), named(DESCRIPTION, json)];
+            Ok(Trained { files, held_out: fitted.held_out, finetuning: None })
+        }
+        Recipe::Finetuned(place, options) => {
+            let done = finetune(&place, examples, *options, &job.out, monitor).await?;
+            let mut files = vec![named(TENSORS, done.files.tensors), named(TOKENIZER, done.tokenizer)];
+            if done.linear.hash() != shipped().hash() {
+                let beside = |name: &str| PathBuf::from(LINEAR).join(name);
+                files.push((beside(TENSORS), done.linear.tensors()));
+                files.push((beside(DESCRIPTION), done.linear.description_json()?.into_bytes()));
+            }
+            // Last, since it is what makes the folder a model.
+            files.push(named(DESCRIPTION, done.files.description.into_bytes()));
+            Ok(Trained { files, held_out: done.held_out, finetuning: Some(done.report) })
+        }
+    }
 }
 
 async fn find_texts(
@@ -226,38 +336,47 @@ async fn find_texts(
     }
 }
 
-fn write(model: &LinearModel, card: &str, out: &Path) -> Result<Vec<PathBuf>, TrainJobError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| TrainJobError::Write { path, source }
-    };
-    std::fs::create_dir_all(out).map_err(failed(out))?;
-    let mut files = Vec::new();
-    for (name, bytes) in [
-        (TENSORS, model.tensors()),
-        (DESCRIPTION, model.description_json()?.into_bytes()),
-        (CARD, card.as_bytes().to_vec()),
-    ] {
+/// Write files into `out`, each in one step.
+fn write(files: &[(PathBuf, Vec<u8>)], out: &Path) -> Result<Vec<PathBuf>, TrainJobError> {
+    let mut written = Vec::new();
+    for (name, bytes) in files {
         let path = out.join(name);
-        std::fs::write(&path, bytes).map_err(failed(&path))?;
-        files.push(path);
+        let put = |path: &Path| {
+            std::fs::create_dir_all(path.parent().unwrap_or(out))?;
+            replace(path, bytes)
+        };
+        put(&path).map_err(|source| TrainJobError::Write { path: path.clone(), source })?;
+        written.push(path);
     }
-    Ok(files)
+    Ok(written)
 }
 
 fn card(summary: &TrainSummary, figures: &Evaluation) -> String {
-    let mut card = format!(
-        "# A refitted classifier\n\nThe linear tier of `trained`, fitted by `aac train` on {} labelled items",
-        summary.own
-    );
+    let what = match summary.model.tier.as_str() {
+        tuned::TIER => "The encoder tier of `trained`, a sentence encoder fine-tuned",
+        embedded::DISTILLED => "`distilled`, logistic regression on sentence vectors, fitted",
+        _ => "The linear tier of `trained`, fitted",
+    };
+    let mut card = format!("# A refitted classifier\n\n{what} by `aac train` on {} labelled items", summary.own);
     if summary.shipped > 0 {
         let _ = write!(card, " and {} of those that ship with the program", summary.shipped);
     }
     card += ".\n`model.json` says how items become features and where the thresholds lie; `model.safetensors` holds the \
              numbers.\nThe same labels give the same bytes.\n\n";
+    let how = match &summary.finetuning {
+        Some(report) => {
+            let _ = writeln!(
+                card,
+                "It began with the weights of `{}`; their licence and terms go on holding.\n",
+                report.encoder
+            );
+            "one held-out fold"
+        }
+        None => "nested cross-validation",
+    };
     card += &format!(
-        "Figures are from nested cross-validation on {} items, whole repositories held out, near-duplicates never on both\n\
-         sides, calibration and thresholds from training folds only; 95 % intervals by bootstrap over repositories.\n\n\
+        "Figures are from {how} on {} items, whole repositories held out, near-duplicates never on both\n\
+         sides, calibration and thresholds from other repositories only; 95 % intervals by bootstrap over repositories.\n\n\
          | held out | value | interval |\n|---|---|---|\n",
         figures.items
     );
@@ -274,6 +393,18 @@ fn card(summary: &TrainSummary, figures: &Evaluation) -> String {
     card += "| type | precision | recall | F1 | items |\n|---|---|---|---|---|\n";
     for (t, s) in &figures.classes {
         let _ = writeln!(card, "| {t} | {:.3} | {:.3} | {:.3} | {} |", s.precision, s.recall, s.f1, s.support);
+    }
+    if let Some(report) = &summary.finetuning {
+        card += "\nThe linear tier answers alone from a confidence up (the floor); what that costs and saves:\n\n\
+                 | floor | encoder asked | accuracy | constraint F1 | safe recall | flagged |\n|---|---|---|---|---|---|\n";
+        for p in &report.floors {
+            let chosen = if p.floor == report.linear_floor { " (chosen)" } else { "" };
+            let _ = writeln!(
+                card,
+                "| {:.2}{chosen} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
+                p.floor, p.asked, p.accuracy, p.constraint_f1, p.safe_recall, p.safe_flagged
+            );
+        }
     }
     if let Some(c) = &summary.comparison {
         let _ = writeln!(

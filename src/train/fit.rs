@@ -112,7 +112,8 @@ pub(super) struct Prepared<'a> {
     pub(super) examples: &'a [Example],
     pub(super) options: &'a TrainOptions,
     rows: Vec<SparseRow>,
-    targets: Vec<[f32; TYPES]>,
+    bits: u32,
+    pub(super) targets: Vec<[f32; TYPES]>,
     weights: Vec<f32>,
     pub(super) fold: Vec<usize>,
     near: Vec<Vec<usize>>,
@@ -123,6 +124,17 @@ impl<'a> Prepared<'a> {
         check(examples, options)?;
         let mut extractor = Extractor::new(options.features.clone());
         let rows = examples.iter().map(|e| e.with_context(|item| extractor.row(item))).collect();
+        Self::of_rows(examples, options, rows, options.features.bits)
+    }
+
+    /// With other features than the linear tier's: one row an example, its buckets below `2^bits`.
+    pub(super) fn of_rows(
+        examples: &'a [Example],
+        options: &'a TrainOptions,
+        rows: Vec<SparseRow>,
+        bits: u32,
+    ) -> Result<Self, TrainError> {
+        check(examples, options)?;
         let texts: Vec<&str> = examples.iter().map(|e| e.text.as_str()).collect();
         let mut near = vec![Vec::new(); examples.len()];
         for (i, j) in near_duplicates(&texts, options.near_duplicate) {
@@ -133,6 +145,7 @@ impl<'a> Prepared<'a> {
             examples,
             options,
             rows,
+            bits,
             targets: examples.iter().map(|e| target(e, options)).collect(),
             weights: examples.iter().map(|e| weight(e, options)).collect(),
             fold: deal(examples, options.folds),
@@ -140,24 +153,29 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Fit without the examples of the folds in `without`, without whatever nearly equals a scored example of theirs,
-    /// and without examples that `keep` refuses.
-    pub(super) fn fit_without(&self, without: &[usize], keep: impl Fn(usize) -> bool) -> Coefficients {
+    /// The weight of every example when the folds in `without` are held out: nothing for their examples, for whatever
+    /// nearly equals a scored example of theirs, and for examples that `keep` refuses.
+    pub(super) fn weights_without(&self, without: &[usize], keep: impl Fn(usize) -> bool) -> Vec<f32> {
         let out = |i: usize| without.contains(&self.fold[i]);
-        let weights: Vec<f32> = (0..self.examples.len())
+        (0..self.examples.len())
             .map(|i| {
                 let twin = self.near[i].iter().any(|j| out(*j) && self.examples[*j].role != Role::Extra);
                 if out(i) || twin || !keep(i) { 0.0 } else { self.weights[i] }
             })
-            .collect();
+            .collect()
+    }
+
+    /// Fit with the weights of [`Self::weights_without`].
+    pub(super) fn fit_without(&self, without: &[usize], keep: impl Fn(usize) -> bool) -> Coefficients {
+        let weights = self.weights_without(without, keep);
         let rows: Vec<&SparseRow> = self.rows.iter().collect();
         let problem = Problem { rows: &rows, targets: &self.targets, weights: &weights };
-        fit_logistic(&problem, self.options.features.bits, &self.options.logistic)
+        fit_logistic(&problem, self.bits, &self.options.logistic)
     }
 
     /// Logits of the scored examples (gold and phrasings) of `fold`.
     pub(super) fn answers(&self, coefficients: &Coefficients, fold: usize) -> Vec<(usize, [f64; TYPES])> {
-        let table = coefficients.dense(self.options.features.bits);
+        let table = coefficients.dense(self.bits);
         (0..self.examples.len())
             .filter(|i| self.fold[*i] == fold && self.examples[*i].role != Role::Extra)
             .map(|i| {
@@ -189,7 +207,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-fn check(examples: &[Example], options: &TrainOptions) -> Result<(), TrainError> {
+pub(super) fn check(examples: &[Example], options: &TrainOptions) -> Result<(), TrainError> {
     if let Some(empty) = examples.iter().find(|e| e.text.trim().is_empty()) {
         return Err(TrainError::NoText { id: empty.id.clone() });
     }
@@ -390,7 +408,8 @@ pub fn mix(own: Vec<Example>, shipped: Vec<Example>) -> Vec<Example> {
     own.into_iter().chain(shipped).collect()
 }
 
-fn compare(examples: &[Example], held_out: &[HeldOut], shipped: &LinearModel) -> Comparison {
+/// A refit's held-out answers beside the shipped model's.
+pub fn compare(examples: &[Example], held_out: &[HeldOut], shipped: &LinearModel) -> Comparison {
     let line = shipped.thresholds().balanced;
     let triples: Vec<(KnowledgeType, KnowledgeType, KnowledgeType)> = held_out
         .iter()

@@ -200,7 +200,8 @@ async fn the_model_that_was_found_travels_with_the_set() {
     let shipped = FoundModel::compiled_in().model;
     classify::classify(&store, shipped.clone(), &Silent::default()).await.unwrap();
     std::fs::create_dir(&found).unwrap();
-    let other = (*shipped).clone().with_thresholds(Thresholds { balanced: 0.5, safe: 0.1 }, json!({}));
+    let other =
+        aac::classify::linear::shipped().clone().with_thresholds(Thresholds { balanced: 0.5, safe: 0.1 }, json!({}));
     std::fs::write(found.join("model.json"), other.description_json().unwrap()).unwrap();
     std::fs::write(found.join("model.safetensors"), other.tensors()).unwrap();
     let places = ModelPlaces { named: Some(found.clone()), ..ModelPlaces::default() };

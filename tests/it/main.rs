@@ -19,6 +19,8 @@ mod crawl_limits;
 #[cfg(feature = "app")]
 mod crawl_parity;
 #[cfg(feature = "app")]
+mod encoder;
+#[cfg(feature = "app")]
 mod export;
 #[cfg(feature = "app")]
 mod export_copy;

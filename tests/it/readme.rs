@@ -2,6 +2,7 @@
 
 use crate::cli::{repositories, text};
 use crate::crawl::unlimited;
+use crate::encoder::own_labels;
 use aac::sandbox::{SandboxOptions, Source};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -10,7 +11,8 @@ use std::process::{Command, Stdio};
 const README: &str = include_str!("../../README.md");
 
 /// What stands for something of the reader's own, and what it is here.
-const PLACEHOLDERS: [(&str, &str); 6] = [
+const PLACEHOLDERS: [(&str, &str); 7] = [
+    ("minilm:DIR", concat!("minilm:", env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/encoder")),
     ("DIR", "repos"),
     ("OWNER/REPO", "somebody/else"),
     ("OWNER[/REPO]", "somebody/else"),
@@ -68,6 +70,16 @@ fn prepare(dir: &Path) {
     let rules = "# Rules\n\n- Never push to main without a review\n- Run `cargo test` before every commit\n\n\
                  The shop was opened in 2014 by two people who had met at a conference.\n";
     std::fs::write(dir.join("CLAUDE.md"), rules).unwrap();
+    std::fs::write(dir.join("mine.jsonl"), own_labels()).unwrap();
+    // A cache of Hugging Face's tools that holds the tiny encoder under the name of a real one.
+    let model = dir.join("hub/models--sentence-transformers--all-MiniLM-L6-v2");
+    std::fs::create_dir_all(model.join("refs")).unwrap();
+    std::fs::write(model.join("refs/main"), "c0ffee").unwrap();
+    std::fs::create_dir_all(model.join("snapshots/c0ffee")).unwrap();
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/encoder").join(name);
+        std::fs::copy(fixture, model.join("snapshots/c0ffee").join(name)).unwrap();
+    }
     std::fs::write(dir.join("after.md"), "# Rules\n\n- Never push to main\n").unwrap();
 }
 
@@ -87,6 +99,7 @@ async fn every_command_of_the_readme_does_what_it_says() {
             .current_dir(dir.path())
             .env_remove("AAC_DB")
             .env_remove("AAC_MODEL")
+            .env("HF_HUB_CACHE", dir.path().join("hub"))
             .env("GITHUB_API_URL", sandbox.url())
             .env("GITHUB_GRAPHQL_URL", sandbox.graphql_url())
             .env("GITHUB_TOKEN", "sandbox");

@@ -67,7 +67,7 @@ pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result
 }
 
 fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> Result<ClassifierJob, Failure> {
-    let model = find_model(&context.model_places(args.model.as_ref())).map_err(Failure::usage)?.model;
+    let model = find_model(&context.model_places(args.model.as_ref())?).map_err(Failure::usage)?.model;
     Ok(ClassifierJob { gold: args.gold.clone(), model, curve, errors })
 }
 

@@ -1,7 +1,7 @@
 //! The classifier beside the shards, with its card: who loads the data can apply the same model to new texts.
 
 use super::ExportError;
-use crate::job::model::{DESCRIPTION, FoundModel, ModelName, TENSORS};
+use crate::job::model::{DESCRIPTION, FoundModel, LINEAR, ModelName, TENSORS, TOKENIZER};
 use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
@@ -34,6 +34,19 @@ pub(super) fn write(set: &Path, model: &FoundModel) -> Result<bool, ExportError>
         has_card |= name == CARD;
         let path = if name == CARD { folder.join(name) } else { tier.join(name) };
         fs::write(&path, bytes).map_err(|source| ExportError::Write { path: path.clone(), source })?;
+    }
+    if let Some(dir) = &model.dir {
+        // What only some tiers have.
+        for name in [TOKENIZER.into(), Path::new(LINEAR).join(DESCRIPTION), Path::new(LINEAR).join(TENSORS)] {
+            let (from, to) = (dir.join(&name), tier.join(&name));
+            let bytes = match fs::read(&from) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(ExportError::Model { path: from, source }),
+            };
+            let put = || fs::create_dir_all(to.parent().unwrap_or(&tier)).and_then(|()| fs::write(&to, bytes));
+            put().map_err(|source| ExportError::Write { path: to.clone(), source })?;
+        }
     }
     Ok(has_card)
 }

@@ -3,7 +3,6 @@
 
 use super::selection::Selection;
 use super::{ExportError, ExportOptions, Tally, Tier};
-use crate::classify::Classifier as _;
 use crate::dedup;
 use crate::job::model::ModelName;
 use crate::parquet::{
@@ -186,7 +185,7 @@ pub(super) async fn head(
         model: ModelInfo {
             name: ModelName::of(options.model.model.as_ref()),
             predictions: false,
-            notes: options.model.model.description().notes.clone(),
+            notes: options.model.notes.clone(),
         },
         splits: SplitInfo { seed: options.seed.clone(), rule: RULE, artifacts: BTreeMap::new() },
         funnel: FunnelInfo { corpus: store.funnel().await?, ..FunnelInfo::default() },

@@ -373,7 +373,7 @@ fn requests(sections: &mut Sections, runs: &[RunRow]) {
 }
 
 fn quality(sections: &mut Sections, model: &FoundModel) {
-    let notes = &model.model.description().notes;
+    let notes = &model.notes;
     let row = |(key, label): (&str, &str)| {
         let value = notes.pointer(&format!("/nested_cross_validation/{key}"))?;
         let part = |key: &str| value.get(key).and_then(Value::as_f64);
