@@ -94,6 +94,32 @@ fn an_encoder_is_fine_tuned_written_and_found_and_the_same_labels_give_the_same_
 }
 
 #[test]
+fn prototypes_stand_beside_the_others_where_an_encoder_is_at_hand() {
+    let dir = prepared();
+    let score = |encoder: Option<String>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aac"));
+        command.args(["evaluate", "classifier", "--gold", "own.jsonl", "--json"]).current_dir(dir.path());
+        command.env("XDG_DATA_HOME", dir.path().join("data")).env_remove("AAC_DB").env_remove("AAC_MODEL");
+        match encoder {
+            Some(encoder) => command.env("AAC_ENCODER", encoder),
+            None => command.env_remove("AAC_ENCODER"),
+        };
+        command.output().unwrap()
+    };
+    let names = |out: Output| -> Vec<String> {
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(found["pairings"].as_array().unwrap().len() + 1, found["variants"].as_array().unwrap().len());
+        found["variants"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(score(None)), ["regex", "trained"]);
+    assert_eq!(names(score(Some(encoder()))), ["regex", "encoder", "regex+encoder", "trained"]);
+    let wrong = score(Some("onnx:x".to_owned()));
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("minilm:DIR"), "{}", text(&wrong.stderr));
+}
+
+#[test]
 fn a_checkpoint_of_other_labels_is_refused_with_advice() {
     let dir = prepared();
     let at = dir.path();

@@ -67,8 +67,9 @@ pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result
 }
 
 fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> Result<ClassifierJob, Failure> {
-    let model = find_model(&context.model_places(args.model.as_ref())?).map_err(Failure::usage)?.model;
-    Ok(ClassifierJob { gold: args.gold.clone(), model, curve, errors })
+    let places = context.model_places(args.model.as_ref())?;
+    let model = find_model(&places).map_err(Failure::usage)?.model;
+    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, curve, errors })
 }
 
 async fn open(context: &Context, args: &ClassifierArgs) -> Result<Option<Store>, Failure> {

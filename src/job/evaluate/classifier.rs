@@ -6,8 +6,9 @@ use crate::classify::metrics::{Confusion, mcnemar_exact};
 use crate::classify::rules::RegexRules;
 use crate::classify::{Classifier, Probabilities, TYPES};
 use crate::corpus::ItemContext;
+use crate::job::encoders::EncoderPlace;
 use crate::job::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
-use crate::job::model::ModelName;
+use crate::job::model::{ModelFileError, ModelName, ModelPlaces, Variant};
 use crate::job::train::{examples_of, shipped_hashes, was_shipped};
 use crate::monitor::Monitor;
 use crate::taxonomy::KnowledgeType;
@@ -35,6 +36,8 @@ pub struct ClassifierJob {
     pub gold: Vec<PathBuf>,
     /// The model that is scored as it stands on `gold`. On the shipped labels it is refitted without the items it answers.
     pub model: Arc<dyn Classifier>,
+    /// The sentence encoder whose prototypes are scored, too; without one they are left out.
+    pub encoder: Option<EncoderPlace>,
     /// Measure how accuracy grows with labels; only on the shipped labels.
     pub curve: bool,
     /// How many of the worst errors to show.
@@ -60,6 +63,9 @@ pub enum EvaluateError {
         /// Gold labels.
         labels: usize,
     },
+    /// The variants that ask an encoder cannot be made.
+    #[error(transparent)]
+    Variants(#[from] ModelFileError),
     /// No label of the kind that is scored.
     #[error("Failed to score the classifier: the files hold no {0}")]
     Nothing(&'static str),
@@ -95,7 +101,7 @@ pub struct Basis {
 /// Figures of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VariantScore {
-    /// `regex` or `trained`.
+    /// `regex`, `encoder`, `regex+encoder` or `trained`.
     pub name: String,
     /// All figures on gold.
     pub figures: Evaluation,
@@ -225,9 +231,10 @@ async fn answer(
         }
     };
     let (examples, ..) = examples_of(&records);
+    let model = scored(job);
     let mut basis = Basis {
         method: if own { Method::AsItStands } else { Method::NestedCrossValidation },
-        model: ModelName::of(job.model.as_ref()),
+        model: ModelName::of(model.as_ref()),
         texts: summary,
         seen: 0,
     };
@@ -236,7 +243,7 @@ async fn answer(
             let hashes = shipped_hashes(&shipped_labels().map_err(HydrateError::from)?);
             basis.seen = examples.iter().filter(|e| was_shipped(&e.text, &hashes)).count();
         }
-        answers_of(job.model.as_ref(), &examples)
+        answers_of(model.as_ref(), &examples)
     } else {
         // Half of the gold set tells nothing about the whole.
         let found = examples.iter().filter(|e| e.role == Role::Gold).count();
@@ -260,6 +267,23 @@ fn answers_of(classifier: &dyn Classifier, examples: &[Example]) -> Vec<HeldOut>
         .enumerate()
         .map(|(index, probs)| HeldOut { index, probs: probs.as_array().map(f64::from), thresholds })
         .collect()
+}
+
+/// The model that the figures are of. Cross-validation refits the linear tier: fine-tuning an encoder five times is no
+/// matter of minutes, and `aac train` scores it on a held-out fold.
+fn scored(job: &ClassifierJob) -> Arc<dyn Classifier> {
+    if job.gold.is_empty() && ModelName::of(job.model.as_ref()).tier != "linear" {
+        Arc::new(shipped().clone())
+    } else {
+        job.model.clone()
+    }
+}
+
+/// The variants that need an encoder and nothing fitted.
+fn prototypes(encoder: Option<&EncoderPlace>) -> Result<Vec<Arc<dyn Classifier>>, ModelFileError> {
+    let places = ModelPlaces { encoder: encoder.cloned(), ..ModelPlaces::default() };
+    let variants: &[Variant] = if encoder.is_some() { &[Variant::Encoder, Variant::RegexEncoder] } else { &[] };
+    variants.iter().map(|variant| variant.classifier(&places)).collect()
 }
 
 /// Answers to many examples at once.
@@ -303,7 +327,14 @@ pub async fn evaluate_classifier(
             figures,
         }
     };
-    let variants = vec![score("regex", &RegexRules, &regex), score("trained", job.model.as_ref(), &trained)];
+    let mut variants = vec![score("regex", &RegexRules, &regex)];
+    let mut pairings = vec![pair(&examples, ("regex", &regex), ("trained", &trained))];
+    for classifier in prototypes(job.encoder.as_ref())? {
+        let held = answers_of(classifier.as_ref(), &examples);
+        variants.push(score(classifier.name(), classifier.as_ref(), &held));
+        pairings.push(pair(&examples, (classifier.name(), &held), ("trained", &trained)));
+    }
+    variants.push(score("trained", scored(job).as_ref(), &trained));
     let learning_curve = if job.curve {
         monitor.begin("curve", None);
         let work = examples.clone();
@@ -315,7 +346,7 @@ pub async fn evaluate_classifier(
         None
     };
     Ok(ClassifierEvaluation {
-        pairings: vec![pair(&examples, ("regex", &regex), ("trained", &trained))],
+        pairings,
         agreement: agreement(&records),
         errors: errors(&examples, &trained, job.errors),
         basis,
@@ -344,6 +375,7 @@ pub async fn evaluate_phrasings(
     let score = |held: &[HeldOut]| {
         evaluate_phrasing(&examples, held, |e| fold.get(e.group.as_str()).copied().unwrap_or(0), PHRASING_PRECISION)
     };
+    // Prototypes are left out: they are made of phrasings.
     let regex = answers_of(&RegexRules, &examples);
     Ok(PhrasingEvaluation {
         items: [rules, phrasings.len() - rules],
