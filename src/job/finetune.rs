@@ -1,10 +1,11 @@
 //! Fine-tune a sentence encoder on labels, epoch by epoch, so that a break costs one epoch at most.
 
 use super::encoders::EncoderPlace;
-use super::train::TrainJobError;
+use super::train::{HeldOutFigures, TrainJobError};
 use crate::classify::linear::LinearModel;
 use crate::classify::tuned::TunedFiles;
 use crate::monitor::Monitor;
+use crate::train::evaluate::evaluate;
 use crate::train::finetune::{EpochReport, Trainer};
 use crate::train::fit::HeldOut;
 use crate::train::labels::Example;
@@ -125,7 +126,8 @@ fn conclude(
         floors: points,
         linear_floor: floor,
     };
-    let notes = serde_json::to_value(&report)?;
+    let figures = HeldOutFigures::from(&evaluate(examples, &held_out, str::to_owned));
+    let notes = serde_json::json!({ "finetuning": report, "held_out_fold": figures });
     let settlement = settle(examples, said, &options.labels, floor, notes);
     let (files, linear) = finish(trainer, examples, options, &tokenizer, settlement)?;
     Ok(Finetuned { files, tokenizer, linear, held_out, report })

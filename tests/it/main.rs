@@ -11,6 +11,7 @@ mod classify;
 mod cli;
 #[cfg(feature = "app")]
 mod crawl;
+#[cfg(feature = "app")]
 mod crawl_cases;
 #[cfg(feature = "app")]
 mod crawl_kill;
@@ -30,6 +31,7 @@ mod github;
 mod hardship;
 #[cfg(feature = "app")]
 mod ingest;
+#[cfg(feature = "app")]
 mod ingest_forms;
 #[cfg(feature = "app")]
 mod judgements;
