@@ -56,6 +56,10 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
             }
         }
     };
+    let _lock = match &origin {
+        Origin::Sandbox { .. } | Origin::GitHub { .. } => Some(context.lock("build")?),
+        Origin::Local(_) | Origin::Kept => None,
+    };
     let store = Store::create(&context.db).await?;
     match &origin {
         Origin::Sandbox { .. } => context.claim(&store, Endpoints::SANDBOX).await?,

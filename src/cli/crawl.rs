@@ -3,7 +3,7 @@
 use super::output::count;
 use super::{Context, Exit, Failure};
 use crate::github::{Credentials, Endpoints, Error, GitHub, Options};
-use crate::job::crawl::{CrawlOptions, CrawlPrice, CrawlSummary, crawl, crawl_price};
+use crate::job::crawl::{CrawlOptions, CrawlPrice, CrawlSummary, crawl, crawl_price, crawled_at};
 use crate::store::Store;
 use crate::taxonomy::Outcome;
 use clap::Args;
@@ -44,7 +44,14 @@ pub(super) async fn run(context: &Context, args: &CrawlArgs) -> Result<Exit, Fai
         return Ok(Exit::Done);
     }
     let github = connect(context, args.max_requests, args.max_hours)?;
+    let _lock = context.lock("crawl")?;
     let store = Store::create(&context.db).await?;
+    if let Some(at) = crawled_at(&store, &targets, &options).await? {
+        context.tell(&format!(
+            "This corpus was crawled at {at:.0}; `aac refresh` brings it up to date for a fraction of the requests. \
+             Walking everything again."
+        ));
+    }
     context.claim(&store, &github.options().endpoints.service()).await?;
     let summary = crawl(&store, &github, &targets, &options, &context.terminal).await?;
     store.close().await;

@@ -17,6 +17,7 @@ mod knowledge;
 mod lint;
 mod optout;
 mod output;
+mod refresh;
 mod report;
 mod retrieve;
 mod sandbox;
@@ -31,6 +32,7 @@ pub use exit::{Exit, Failure};
 use crate::config::{self, Config, DEFAULT_DB};
 use crate::job::SERVICE;
 use crate::job::model::ModelPlaces;
+use crate::job::refresh::CorpusLock;
 use crate::plan::{Selection, Targets};
 use crate::store::Store;
 use crate::terminal::{Show, Terminal, say};
@@ -92,6 +94,8 @@ enum Command {
     Build(build::BuildArgs),
     /// Find artifacts on GitHub and read them: search windows, then contents, then who wrote them
     Crawl(crawl::CrawlArgs),
+    /// Bring a crawled corpus up to date: what is new, changed and gone, for a fraction of the requests
+    Refresh(refresh::RefreshArgs),
     /// What the corpus holds, how complete it is, and what to run next
     Status(status::StatusArgs),
     /// Take in git repositories and plain folders on this machine
@@ -190,6 +194,15 @@ impl Context {
         Ok(ModelPlaces { named: named.cloned(), environment, data_folder: config::model_folder(), encoder })
     }
 
+    /// The right to collect into the corpus. Taken before it is opened, kept until the command ends.
+    fn lock(&self, command: &str) -> Result<CorpusLock, Failure> {
+        let lock = CorpusLock::take(&self.db, command)?;
+        if let Some(owner) = &lock.left_by {
+            self.tell(&format!("{owner} ended without a word; going on from what it stored"));
+        }
+        Ok(lock)
+    }
+
     /// The corpus, which must be there.
     async fn open(&self) -> Result<Store, Failure> {
         Ok(Store::open(&self.db).await?)
@@ -240,6 +253,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         match command {
             Command::Build(args) => build::run(&context, args).await,
             Command::Crawl(args) => crawl::run(&context, &args).await,
+            Command::Refresh(args) => refresh::run(&context, &args).await,
             Command::Compact(args) => compact::run(&context, &args).await,
             Command::Decompose(args) => decompose::run(&context, &args).await,
             Command::Retrieve(args) => retrieve::run(&context, &args).await,

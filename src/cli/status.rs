@@ -3,9 +3,12 @@
 use super::output::{count, table};
 use super::{Context, Exit, Failure};
 use crate::github::LedgerRow;
-use crate::store::{Completeness, Counts, PlatformCount, RunRow};
+use crate::store::{ChurnRow, Completeness, Counts, PlatformCount, RunRow};
 use clap::Args;
 use serde::Serialize;
+
+/// Runs of which growth and churn are shown.
+const RUNS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {}
@@ -20,6 +23,8 @@ struct Status {
     completeness: Vec<Completeness>,
     budget: Vec<Budget>,
     last_run: Option<LastRun>,
+    /// The last runs that collected, newest first.
+    churn: Vec<ChurnRow>,
     next: Vec<String>,
 }
 
@@ -48,6 +53,7 @@ pub(super) async fn run(context: &Context, _args: &StatusArgs) -> Result<Exit, F
         bytes_on_disk: std::fs::metadata(&context.db).map(|m| m.len()).unwrap_or(0),
         platforms: store.platform_counts().await?,
         completeness: store.completeness().await?,
+        churn: store.churn(RUNS).await?,
         budget: store.ledgers().await?.iter().filter_map(|(_, state)| budget(state)).collect(),
         next: next_steps(&counts, runs.last()),
         last_run: runs.last().map(|run| LastRun {
@@ -78,6 +84,9 @@ fn next_steps(counts: &Counts, last: Option<&RunRow>) -> Vec<String> {
     let mut next = Vec::new();
     if let Some(run) = last.filter(|run| matches!(run.outcome, None | Some(Outcome::Paused | Outcome::Failed))) {
         next.push(format!("aac {}   (goes on where the last run stopped)", run.command));
+    }
+    if last.is_some_and(|run| matches!(run.outcome, Some(Outcome::Done | Outcome::Partial)) && collects(&run.command)) {
+        next.push("aac refresh   (what is new, changed and gone since)".to_owned());
     }
     if counts.artifacts == 0 {
         next.push("aac build --from DIR   (or `aac crawl` with GITHUB_TOKEN set)".to_owned());
@@ -115,11 +124,34 @@ fn text(status: &Status) -> String {
         let head = ["target", "hits", "unreachable", "missing", "complete", "short", "overflowing", "open"];
         out += &format!("\nThe last crawl, windows by target:\n{}", table(&head, &rows));
     }
+    if status.churn.len() > 1 {
+        let rows: Vec<_> = status.churn.iter().map(churn_row).collect();
+        let head = ["run", "artifacts", "added", "changed", "gone", "churn", "outcome"];
+        out += &format!("\nGrowth and churn:\n{}", table(&head, &rows));
+    }
     for budget in &status.budget {
         let until = budget.resets_at.as_ref().map_or_else(String::new, |at| format!(" until {at}"));
         out += &format!("{}: {} of {} requests left{until}\n", budget.resource, budget.left, budget.limit);
     }
     out + "\nNext:\n  " + &status.next.join("\n  ")
+}
+
+/// Whether a corpus made by this command is kept up to date by `aac refresh`.
+fn collects(command: &str) -> bool {
+    matches!(command, "crawl" | "refresh")
+}
+
+/// Churn is what changed and went against what was there before the run.
+fn churn_row(row: &ChurnRow) -> Vec<String> {
+    let before = row.present - row.added + row.gone;
+    let churn = match before {
+        1.. => format!("{:.1} %", 100.0 * (row.changed + row.gone) as f64 / before as f64),
+        _ => String::new(),
+    };
+    let outcome = row.outcome.clone().unwrap_or_else(|| "interrupted".to_owned());
+    let name = format!("{} {}", time(row.started_at), row.command);
+    let numbers = [row.present, row.added, row.changed, row.gone].map(count);
+    std::iter::once(name).chain(numbers).chain([churn, outcome]).collect()
 }
 
 fn completeness_row(row: &Completeness) -> Vec<String> {

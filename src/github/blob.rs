@@ -32,7 +32,7 @@ pub(super) fn path(repository: &Slug, oid: GitOid) -> String {
 }
 
 /// Owner and repository names are letters, digits and `-._` on GitHub; anything else is escaped.
-fn segment(text: &str) -> String {
+pub(super) fn segment(text: &str) -> String {
     use std::fmt::Write as _;
     text.bytes().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -116,6 +116,8 @@ pub(super) struct Ask {
     pub(super) cost: u32,
     /// Path and query, relative to the interface.
     pub(super) path: String,
+    /// Ask only for what is other than the answer with this tag.
+    pub(super) etag: Option<String>,
     /// The GraphQL query; a request with one is a POST.
     pub(super) query: Option<String>,
     /// True when it can be asked in smaller parts.
@@ -190,7 +192,25 @@ impl GitHub {
     }
 
     pub(super) async fn get(&self, resource: Resource, path: String, what: String) -> Result<Value, Error> {
-        self.ask(Ask { resource, cost: 1, path, query: None, divisible: false, what }).await
+        let came = self.ask(Ask { resource, cost: 1, path, etag: None, query: None, divisible: false, what }).await?;
+        Ok(came.json.unwrap_or(Value::Null))
+    }
+
+    /// A conditional request: the answer and its tag, or nothing when it is still the one with the tag `etag`.
+    pub(super) async fn get_unless(
+        &self,
+        resource: Resource,
+        path: String,
+        etag: Option<&str>,
+        what: String,
+    ) -> Result<Option<(Value, Option<String>)>, Error> {
+        let etag = etag.map(str::to_owned);
+        let came = self.ask(Ask { resource, cost: 1, path, etag, query: None, divisible: false, what }).await?;
+        if came.status == Some(304) {
+            return Ok(None);
+        }
+        let tag = came.headers.get(http::header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        Ok(Some((came.json.unwrap_or(Value::Null), tag)))
     }
 
     /// Ask a GraphQL query that counts `cost` points.
@@ -202,10 +222,11 @@ impl GitHub {
         what: String,
     ) -> Result<Value, Error> {
         let (resource, path) = (Resource::Graphql, GRAPHQL.to_owned());
-        self.ask(Ask { resource, cost, path, query: Some(query), divisible, what }).await
+        let came = self.ask(Ask { resource, cost, path, etag: None, query: Some(query), divisible, what }).await?;
+        Ok(came.json.unwrap_or(Value::Null))
     }
 
-    async fn ask(&self, ask: Ask) -> Result<Value, Error> {
+    async fn ask(&self, ask: Ask) -> Result<Came, Error> {
         let inner = &*self.inner;
         let mut transient = 0;
         loop {
@@ -235,7 +256,7 @@ impl GitHub {
             };
             permit.answered(&limits, verdict, now);
             match step {
-                Step::Proceed => return Ok(came.json.unwrap_or(Value::Null)),
+                Step::Proceed => return Ok(came),
                 Step::Retry { at, why } => {
                     tracing::debug!(what = ask.what, why, "sending again");
                     transient += 1;
@@ -326,7 +347,10 @@ impl GitHub {
     }
 
     async fn send(&self, ask: &Ask) -> Came {
-        let builder = http::request::Builder::new().uri(ask.path.as_str());
+        let mut builder = http::request::Builder::new().uri(ask.path.as_str());
+        if let Some(etag) = &ask.etag {
+            builder = builder.header(http::header::IF_NONE_MATCH, etag);
+        }
         let body = ask.query.as_ref().map(|query| json!({ "query": query }));
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let request = match self.inner.octocrab.build_request(builder.method(method), body.as_ref()) {

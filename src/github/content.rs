@@ -42,6 +42,8 @@ pub struct RepositoryFacts {
     pub archived: Option<bool>,
     /// Whether it is disabled.
     pub disabled: Option<bool>,
+    /// Whether it is not public.
+    pub private: Option<bool>,
     /// Last push.
     pub pushed: Option<Timestamp>,
     /// The default branch.
@@ -136,29 +138,35 @@ pub async fn content(
 
 pub(super) fn document(asks: &[RepositoryAsk]) -> String {
     let mut document = Document::default();
-    document.uses(Fragment::RepositoryFacts);
     for ask in asks {
-        let mut inner = String::from("    ...RepositoryFacts\n");
-        for (index, oid) in ask.blobs.iter().enumerate() {
-            document.uses(Fragment::BlobContent);
-            let _ = writeln!(inner, "    b{index}: object(oid: \"{oid}\") {{ ...BlobContent }}");
-        }
-        for (index, path) in ask.trees.iter().enumerate() {
-            document.uses(Fragment::TreeListing);
-            let expression = quoted(&format!("HEAD:{path}"));
-            let _ = writeln!(inner, "    t{index}: object(expression: {expression}) {{ ...TreeListing }}");
-        }
-        for (index, path) in ask.paths.iter().enumerate() {
-            document.uses(Fragment::BlobContent);
-            let expression = quoted(&format!("HEAD:{path}"));
-            let _ = writeln!(inner, "    p{index}: object(expression: {expression}) {{ ...BlobContent }}");
-        }
+        let inner = selections(&mut document, ask);
         document.repository(&ask.repository, &inner);
     }
     document.finish("Content")
 }
 
-fn read(asks: &[RepositoryAsk], value: &Value) -> Vec<Option<Result<RepositoryAnswer, Absence>>> {
+/// What is selected of one repository.
+pub(super) fn selections(document: &mut Document, ask: &RepositoryAsk) -> String {
+    document.uses(Fragment::RepositoryFacts);
+    let mut inner = String::from("    ...RepositoryFacts\n");
+    for (index, oid) in ask.blobs.iter().enumerate() {
+        document.uses(Fragment::BlobContent);
+        let _ = writeln!(inner, "    b{index}: object(oid: \"{oid}\") {{ ...BlobContent }}");
+    }
+    for (index, path) in ask.trees.iter().enumerate() {
+        document.uses(Fragment::TreeListing);
+        let expression = quoted(&format!("HEAD:{path}"));
+        let _ = writeln!(inner, "    t{index}: object(expression: {expression}) {{ ...TreeListing }}");
+    }
+    for (index, path) in ask.paths.iter().enumerate() {
+        document.uses(Fragment::BlobContent);
+        let expression = quoted(&format!("HEAD:{path}"));
+        let _ = writeln!(inner, "    p{index}: object(expression: {expression}) {{ ...BlobContent }}");
+    }
+    inner
+}
+
+pub(super) fn read(asks: &[RepositoryAsk], value: &Value) -> Vec<Option<Result<RepositoryAnswer, Absence>>> {
     let data = value.get("data");
     (0..asks.len())
         .map(|index| {
@@ -187,7 +195,7 @@ fn read(asks: &[RepositoryAsk], value: &Value) -> Vec<Option<Result<RepositoryAn
         .collect()
 }
 
-fn absence_of(message: &str) -> Absence {
+pub(super) fn absence_of(message: &str) -> Absence {
     let lower = message.to_ascii_lowercase();
     if lower.contains("dmca") {
         Absence::Blocked("dmca".to_owned())
@@ -213,7 +221,7 @@ fn read_repository(ask: &RepositoryAsk, node: &Value) -> RepositoryAnswer {
     }
 }
 
-fn facts(node: &Value) -> RepositoryFacts {
+pub(super) fn facts(node: &Value) -> RepositoryFacts {
     let Ok(node) = serde_json::from_value::<wire::RepositoryNode>(node.clone()) else {
         return RepositoryFacts::default();
     };
@@ -230,6 +238,7 @@ fn facts(node: &Value) -> RepositoryFacts {
         fork: node.is_fork,
         archived: node.is_archived,
         disabled: node.is_disabled,
+        private: node.is_private,
         pushed: node.pushed_at.and_then(|at| at.parse().ok()),
         branch,
         head,

@@ -43,6 +43,22 @@ impl Document {
         self.repositories += 1;
     }
 
+    /// Add the repository with this node id, with the selections in `inner`.
+    pub(super) fn node(&mut self, node: &str, inner: &str) {
+        let _ = writeln!(
+            self.fields,
+            "  r{}: node(id: {}) {{\n    ... on Repository {{\n{inner}    }}\n  }}",
+            self.repositories,
+            quoted(node),
+        );
+        self.repositories += 1;
+    }
+
+    /// Add a field at the root that is no single repository.
+    pub(super) fn field(&mut self, field: &str) {
+        let _ = writeln!(self.fields, "  {field}");
+    }
+
     /// Say that `fragment` is used.
     pub(super) fn uses(&mut self, fragment: Fragment) {
         if !self.fragments.contains(&fragment) {

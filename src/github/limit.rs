@@ -342,6 +342,8 @@ pub fn next_step(exchange: &Exchange<'_>, now: Timestamp, tries: Tries, window: 
                 transient(format!("HTTP {status} with a body that is not whole JSON"))
             }
         },
+        // Only a conditional request is answered so: what the client holds is still right.
+        304 => Step::Proceed,
         401 => Step::Unauthorized { message: exchange.body.message() },
         403 | 429 => refused(exchange, status, now, tries, window, policy),
         404 => Step::Drop { absence: Absence::NotFound },
@@ -505,7 +507,8 @@ fn graphql_step(
     }
     if heavy {
         let why = "GraphQL RESOURCE_LIMITS_EXCEEDED".to_owned();
-        return if exchange.divisible { Step::Shrink { why } } else { Step::GiveUp { status: exchange.status, why } };
+        // One thing that cannot be cut smaller may still be answered when GitHub has more time.
+        return if exchange.divisible { Step::Shrink { why } } else { transient(exchange, now, tries, policy, why) };
     }
     match fault {
         Some(why) if why.contains("went wrong") || why.contains("timeout") || why.contains("timed out") => {

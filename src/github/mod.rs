@@ -1,7 +1,7 @@
 //! The only place that talks to GitHub.
 //!
 //! [`GitHub`] sends; [`limit`] decides what an answer means; [`Ledger`] knows what may be sent. Each question has a
-//! file of its own: [`search_code`], [`content`], [`history`], [`blob`]. Every GraphQL document is made of the
+//! file of its own: [`search_code`], [`content`], [`history`], [`blob`], [`repositories`], [`repository`]. Every GraphQL document is made of the
 //! fragments under `queries/graphql/`.
 
 mod batch;
@@ -12,6 +12,8 @@ mod document;
 mod history;
 mod ledger;
 pub mod limit;
+mod recheck;
+mod repository;
 #[cfg(test)]
 mod samples;
 mod search_code;
@@ -26,6 +28,9 @@ pub use content::{Content, RepositoryAnswer, RepositoryAsk, RepositoryFacts, Tre
 pub use history::{Commit, HISTORY_COMMITS, HistoryAsk, PathHistory, Person, history, history_points};
 pub use ledger::{Allowance, Ledger, LedgerRow, Limits, Permit, Verdict, Wait};
 pub use limit::{Absence, Policy, Resource};
+pub use recheck::{NODES, content_by_id, repositories};
+pub(crate) use repository::path as repository_path;
+pub use repository::{Conditional, RestRepository, repository};
 pub use search_code::{FoundFile, SEARCH_CAP, SearchPage, search_code};
 pub use secret::{Credentials, Token};
 pub use transport::Endpoints;

@@ -1,7 +1,7 @@
 //! The samples that `.ci/conform.mjs` checks against GitHub's published schemas are what is really sent. After a change
 //! of a query, `AAC_WRITE_SAMPLES=1 cargo test samples` writes them anew.
 
-use super::{HistoryAsk, RepositoryAsk, blob, content, history, search_code};
+use super::{HistoryAsk, RepositoryAsk, blob, content, history, recheck, repository, search_code};
 use crate::corpus::GitOid;
 use std::path::PathBuf;
 
@@ -23,11 +23,16 @@ fn the_samples_are_what_is_sent() {
         paths: vec![path.to_owned()],
     };
     matches("content.graphql", &content::document(&[ask("a/b", "AGENTS.md"), ask("c/d.e", "a \"b\"\\\u{1}é/🦀.md")]));
+    let nodes = ["R_kgDOA".to_owned(), "MDEwOlJlcG9zaXRvcnkx".to_owned()];
+    matches("repositories.graphql", &recheck::document(&nodes));
+    let asks = [(Some(nodes[0].clone()), ask("a/b", "AGENTS.md")), (None, ask("c/d", "CLAUDE.md"))];
+    matches("recheck.graphql", &recheck::document_by_id(&asks));
     let path = |slug: &str, path: &str| HistoryAsk { repository: slug.parse().unwrap(), path: path.to_owned() };
     matches("history.graphql", &history::document(&[path("a/b", "CLAUDE.md"), path("c/d", "docs/é.md")]));
     let requests = [
         search_code::search_path("filename:CLAUDE.md size:9..11 fork:only", 10),
         blob::path(&"a/b".parse().unwrap(), oid),
+        repository::path(&"a/b".parse().unwrap()),
     ];
     let requests: String = requests.iter().map(|path| format!("GET {path}\n")).collect();
     matches("requests.txt", &requests);

@@ -61,6 +61,8 @@ pub(super) struct RepositoryNode {
     #[serde(default)]
     pub(super) is_disabled: Option<bool>,
     #[serde(default)]
+    pub(super) is_private: Option<bool>,
+    #[serde(default)]
     pub(super) pushed_at: Option<String>,
     #[serde(default)]
     pub(super) default_branch_ref: Option<Branch>,

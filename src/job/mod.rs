@@ -14,6 +14,7 @@ mod judging;
 pub mod license;
 pub mod model;
 pub mod optout;
+pub mod refresh;
 pub mod report;
 pub mod segment;
 mod service;

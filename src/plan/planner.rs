@@ -244,6 +244,20 @@ impl Planner {
         }
     }
 
+    /// What a window has not delivered yet is known from elsewhere: its other pages are not asked for. Only for windows
+    /// that are being walked and small enough to be delivered whole; others are left as they are.
+    pub fn close(&mut self, window: &Window) -> Vec<WindowReport> {
+        if let Some(&index) = self.by_key.get(&key(window)) {
+            let walk = &self.walks[index];
+            let whole = walk.total <= REACHABLE && walk.parent.is_none() && !self.parts.contains_key(&index);
+            if walk.state == WindowState::Walking && whole {
+                self.finish(index, WindowState::Complete);
+                self.open_probe();
+            }
+        }
+        self.reports()
+    }
+
     /// Whether nothing is left to ask.
     pub fn is_done(&self) -> bool {
         self.active.is_empty()

@@ -340,7 +340,7 @@ mod tests {
     /// a copy keeps of it, then add it here.
     const KNOWN: &[&str] = &[
         "_sqlx_migrations: version description installed_on success checksum execution_time",
-        "artifact: id repo_id path platform target mode resolves_to presence presence_run first_run last_run",
+        "artifact: id repo_id path platform target mode resolves_to presence presence_run first_run last_run missed_run",
         "blob: id sha256 git_oid size encoding codec dictionary_id body run_id kept",
         "crawl_page: window_id attempt page total items incomplete fetched_at seq keys span_keys",
         "crawl_repo: run_id repo_id hits",
@@ -357,9 +357,9 @@ mod tests {
         "optout: owner name why at",
         "prediction: blob_id model segmenter path packed run_id",
         "redaction: blob_id version spans run_id",
-        "repo: id node_id key owner name source is_fork is_archived is_private stars language license_api license_spdx license_tier license_evidence license_version default_branch head pushed_at facts_at presence presence_why presence_run first_run last_run",
+        "repo: id node_id key owner name source is_fork is_archived is_private stars language license_api license_spdx license_tier license_evidence license_version default_branch head pushed_at facts_at presence presence_why presence_run first_run last_run checked_run checked_at checked_head missed_run missed_as",
         "repo_name: repo_id owner name first_run",
-        "run: id command options version started_at ended_at outcome summary",
+        "run: id command options version started_at ended_at outcome summary code_searches graphql_queries rest_requests",
         "sample: id seed options strata created_at run_id",
         "segmentation: blob_id version path items packed run_id",
         "setting: key value",

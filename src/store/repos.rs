@@ -80,14 +80,25 @@ impl Store {
     ) -> Result<RepoId, StoreError> {
         let doing = "write a repository";
         let failed = |e| self.failed(doing, e);
-        let key = row.slug.key();
+        let mut row = std::borrow::Cow::Borrowed(row);
+        let mut key = row.slug.key();
         let mut found = None;
         if let Some(node) = &row.node_id {
-            found = sqlx::query("SELECT id, key, owner, name FROM repo WHERE node_id = ?")
+            found = sqlx::query("SELECT id, key, owner, name, facts_at FROM repo WHERE node_id = ?")
                 .bind(node)
                 .fetch_optional(&mut **tx)
                 .await
                 .map_err(failed)?;
+        }
+        // A bare mention is as old as the index it comes from; a name that was read with the facts is newer.
+        if let Some(held) = found.as_ref().filter(|_| row.facts_at.is_none()) {
+            let named: bool = held.try_get::<Option<i64>, _>(4).map_err(failed)?.is_some()
+                && held.try_get::<Option<String>, _>(1).map_err(failed)?.is_some();
+            let (owner, name) = (held.try_get::<String, _>(2), held.try_get::<String, _>(3));
+            if let (true, Ok(slug)) = (named, Slug::new(&owner.map_err(failed)?, &name.map_err(failed)?)) {
+                key = slug.key();
+                row.to_mut().slug = slug;
+            }
         }
         if found.is_none() {
             // A row without node id is taken over by the name; one with another node id held the name before.

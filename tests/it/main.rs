@@ -39,6 +39,11 @@ mod layers;
 mod policies;
 #[cfg(feature = "app")]
 mod readme;
+mod refresh;
+#[cfg(feature = "app")]
+mod refresh_faults;
+#[cfg(feature = "app")]
+mod refresh_judge;
 #[cfg(feature = "app")]
 mod repos;
 #[cfg(feature = "app")]

@@ -15,7 +15,7 @@ const CHUNK: usize = 400;
 const STORE_AT: usize = 64;
 
 /// Reads histories. Keeps its place from one call to the next.
-pub(super) struct Histories<'a> {
+pub(in crate::job) struct Histories<'a> {
     context: &'a Context<'a>,
     rules: AuthorRules,
     asker: Asker<'a, WithoutHistory, Result<PathHistory, Absence>>,
@@ -26,7 +26,7 @@ pub(super) struct Histories<'a> {
 }
 
 impl<'a> Histories<'a> {
-    pub(super) fn new(context: &'a Context<'a>) -> Result<Self, CrawlError> {
+    pub(in crate::job) fn new(context: &'a Context<'a>) -> Result<Self, CrawlError> {
         let options = context.options;
         let bounds = Bounds { most: options.history_batch, lanes: options.content_lanes, weight: usize::MAX };
         let send = move |wanted: &[&WithoutHistory]| {
@@ -66,7 +66,7 @@ impl<'a> Histories<'a> {
     }
 
     /// Read everything that is stored without a history.
-    pub(super) async fn read_rest(&mut self) -> Result<(), Halt> {
+    pub(in crate::job) async fn read_rest(&mut self) -> Result<(), Halt> {
         self.settle_all(false).await?;
         self.store().await?;
         // What was read before its repository was read again has another head now.

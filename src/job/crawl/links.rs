@@ -11,7 +11,7 @@ const LONGEST: usize = 4096;
 
 /// What following came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Followed {
+pub(in crate::job) enum Followed {
     /// To the entry at this path, which is no link.
     To(String),
     /// Out of the repository, in a circle, or to nothing.
@@ -24,14 +24,14 @@ pub(super) enum Followed {
 
 /// The directories that are known.
 #[derive(Debug, Default)]
-pub(super) struct Listings {
-    pub(super) entries: BTreeMap<String, TreeEntry>,
-    pub(super) listed: BTreeSet<String>,
+pub(in crate::job) struct Listings {
+    pub(in crate::job) entries: BTreeMap<String, TreeEntry>,
+    pub(in crate::job) listed: BTreeSet<String>,
 }
 
 impl Listings {
     /// Follow every link on the way from `path`, whose own directory is real. `text` gives the content of a link.
-    pub(super) fn follow<'t>(&self, path: &str, text: impl Fn(&GitOid) -> Option<&'t [u8]>) -> Followed {
+    pub(in crate::job) fn follow<'t>(&self, path: &str, text: impl Fn(&GitOid) -> Option<&'t [u8]>) -> Followed {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut at: Vec<String> = directory.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         // Parts still to go, the next one last.

@@ -5,11 +5,12 @@
 mod batches;
 mod content;
 mod feed;
-mod histories;
-mod links;
+pub(in crate::job) mod histories;
+mod known;
+pub(in crate::job) mod links;
 mod price;
 mod progress;
-mod search;
+pub(in crate::job) mod search;
 mod shelf;
 mod work;
 mod write;
@@ -166,7 +167,7 @@ pub enum CrawlError {
 
 /// Why a step ends before its end.
 #[derive(Debug)]
-enum Halt {
+pub(in crate::job) enum Halt {
     Paused { why: String, until: Option<Timestamp> },
     Failed(CrawlError),
 }
@@ -200,16 +201,18 @@ impl<E: Into<CrawlError>> From<E> for Halt {
 }
 
 /// What all steps share.
-struct Context<'a> {
-    store: &'a Store,
-    github: &'a GitHub,
-    targets: &'a Targets,
-    options: &'a CrawlOptions,
-    monitor: &'a dyn Monitor,
-    run: RunId,
-    identity: String,
-    optouts: HashSet<String>,
-    failed: Mutex<Vec<Failed>>,
+pub(in crate::job) struct Context<'a> {
+    pub(in crate::job) store: &'a Store,
+    pub(in crate::job) github: &'a GitHub,
+    pub(in crate::job) targets: &'a Targets,
+    pub(in crate::job) options: &'a CrawlOptions,
+    pub(in crate::job) monitor: &'a dyn Monitor,
+    pub(in crate::job) run: RunId,
+    pub(in crate::job) identity: String,
+    pub(in crate::job) optouts: HashSet<String>,
+    pub(in crate::job) failed: Mutex<Vec<Failed>>,
+    /// Leave a window once all that is left of it is known: this run has seen those files as they are stored.
+    pub(in crate::job) skips_known: bool,
     /// From the search to the reader.
     feed: Feed,
     /// Repositories read in this invocation.
@@ -226,9 +229,42 @@ struct Context<'a> {
 /// once, and little has to be packed anew.
 const LEARN_FROM: i64 = 8_000;
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// The context of `run`, with the ledger of this identity taken up where it was left.
+    pub(in crate::job) async fn new(
+        store: &'a Store,
+        github: &'a GitHub,
+        targets: &'a Targets,
+        options: &'a CrawlOptions,
+        monitor: &'a dyn Monitor,
+        run: RunId,
+    ) -> Result<Self, StoreError> {
+        let identity = github.identity();
+        let rows: Vec<LedgerRow> =
+            store.ledger(&identity).await?.iter().filter_map(|(_, state)| serde_json::from_str(state).ok()).collect();
+        github.restore_ledger(&rows);
+        let optouts = store.optouts().await?.into_iter().collect();
+        Ok(Self {
+            store,
+            github,
+            targets,
+            options,
+            monitor,
+            run,
+            identity,
+            optouts,
+            failed: Mutex::default(),
+            skips_known: false,
+            feed: Feed::default(),
+            read: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            reading: AtomicBool::new(false),
+            learnt: AtomicBool::new(false),
+        })
+    }
+
     /// Wait for `work`, unless the monitor asks to stop first. Work that is dropped has stored nothing.
-    async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+    pub(in crate::job) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
         let stopped = async {
             while !self.monitor.stop_requested() && !self.stopped.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -263,7 +299,7 @@ impl Context<'_> {
     }
 
     /// Store that something failed, and go on.
-    async fn fail(&self, stage: &str, what: String, why: String) -> Result<(), StoreError> {
+    pub(in crate::job) async fn fail(&self, stage: &str, what: String, why: String) -> Result<(), StoreError> {
         let row = FailureRow { stage: stage.to_owned(), what: what.clone(), why: why.clone() };
         self.store.add_failures(self.run, &[row], now()).await?;
         self.monitor.warn(&format!("{what}: {why}"));
@@ -271,11 +307,11 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn opted_out(&self, slug: &Slug) -> bool {
+    pub(in crate::job) fn opted_out(&self, slug: &Slug) -> bool {
         self.optouts.contains(&slug.owner().to_ascii_lowercase()) || self.optouts.contains(&slug.key())
     }
 
-    async fn save_ledger(&self) -> Result<(), StoreError> {
+    pub(in crate::job) async fn save_ledger(&self) -> Result<(), StoreError> {
         let rows: Vec<(String, String)> = self
             .github
             .ledger_rows()
@@ -301,7 +337,7 @@ impl Monitor for Unseen<'_> {
     }
 }
 
-fn now() -> i64 {
+pub(in crate::job) fn now() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
@@ -324,27 +360,7 @@ pub async fn crawl(
         Some((run, earlier)) if earlier == wanted => run,
         _ => store.begin_run("crawl", &scope, now()).await?,
     };
-    let identity = github.identity();
-    let rows: Vec<LedgerRow> =
-        store.ledger(&identity).await?.iter().filter_map(|(_, state)| serde_json::from_str(state).ok()).collect();
-    github.restore_ledger(&rows);
-    let optouts = store.optouts().await?.into_iter().collect();
-    let context = Context {
-        store,
-        github,
-        targets,
-        options,
-        monitor,
-        run,
-        identity,
-        optouts,
-        failed: Mutex::default(),
-        feed: Feed::default(),
-        read: AtomicU64::new(0),
-        stopped: AtomicBool::new(false),
-        reading: AtomicBool::new(false),
-        learnt: AtomicBool::new(false),
-    };
+    let context = Context::new(store, github, targets, options, monitor, run).await?;
     let searching = async {
         let (walked, halted) = search::walk_all(&context).await;
         context.reading.store(true, Ordering::Relaxed);
@@ -463,13 +479,30 @@ async fn summary(
 }
 
 /// What makes two crawls the same crawl.
-fn scope(targets: &Targets, options: &CrawlOptions) -> serde_json::Value {
+pub(in crate::job) fn scope(targets: &Targets, options: &CrawlOptions) -> serde_json::Value {
     let ids: Vec<&str> = targets.selected().map(|target| target.id.as_str()).collect();
     serde_json::json!({ "targets": ids, "forks": options.forks })
 }
 
+/// When a crawl of this scope came to its end, if none was begun since: another would walk everything again.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn crawled_at(
+    store: &Store,
+    targets: &Targets,
+    options: &CrawlOptions,
+) -> Result<Option<Timestamp>, CrawlError> {
+    if store.unfinished_run("crawl").await?.is_some() {
+        return Ok(None);
+    }
+    let wanted = scope(targets, options).to_string();
+    let ended = store.ended_at("crawl", &wanted).await?;
+    Ok(ended.and_then(|ms| Timestamp::from_millisecond(ms).ok()))
+}
+
 /// The fork families that `options` ask for.
-fn families(options: &CrawlOptions) -> &'static [ForkFamily] {
+pub(in crate::job) fn families(options: &CrawlOptions) -> &'static [ForkFamily] {
     if options.forks { &[ForkFamily::Plain, ForkFamily::Only] } else { &[ForkFamily::Plain] }
 }
 

@@ -1,5 +1,6 @@
 //! Walks the search windows that the planner chooses, and stores every page with its hits before the next is asked.
 
+use super::known::Known;
 use super::progress::Progress;
 use super::{Context, Halt, Windows, families, now};
 use crate::github::{self, FoundFile, SearchPage, search_code};
@@ -8,16 +9,16 @@ use crate::plan::{
     Histogram, Observation, Planner, Refinement, Refusal, Request, Setup, Window, WindowReport, axes_for,
 };
 use crate::store::{HitRow, PageRow, RepoFacts, RepoRow, WindowKey, WindowRow};
-use crate::taxonomy::{ForkFamily, RepoSource};
+use crate::taxonomy::{ForkFamily, RepoSource, WindowState};
 use futures_util::StreamExt as _;
 use std::collections::{HashMap, HashSet};
 
 /// What all walks came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Walked {
-    pub(super) lower_bound: u64,
-    pub(super) answered: u64,
-    pub(super) windows: Windows,
+pub(in crate::job) struct Walked {
+    pub(in crate::job) lower_bound: u64,
+    pub(in crate::job) answered: u64,
+    pub(in crate::job) windows: Windows,
 }
 
 impl Walked {
@@ -33,7 +34,7 @@ impl Walked {
 }
 
 /// Walk every selected target in every fork family. Gives what was walked even when it halts.
-pub(super) async fn walk_all(context: &Context<'_>) -> (Walked, Option<Halt>) {
+pub(in crate::job) async fn walk_all(context: &Context<'_>) -> (Walked, Option<Halt>) {
     let walks: Vec<(&Target, ForkFamily)> = context
         .targets
         .selected()
@@ -82,7 +83,9 @@ async fn walk(
     let planner = Planner::resume(setup, &observations)?;
     progress.resume(&planner, &target.id, fork, known);
     let expression = target.search.clone();
-    let mut walk = Walk { context, progress, target, fork, planner, expression, unlisted: HashMap::new() };
+    let known = if context.skips_known { Some(Known::load(context, target, fork).await?) } else { None };
+    let mut walk = Walk { context, progress, target, fork, planner, expression, unlisted: HashMap::new(), known };
+    walk.take_up().await?;
     let end = walk.go().await;
     Ok((walk.planner, end.err()))
 }
@@ -97,9 +100,26 @@ struct Walk<'a> {
     expression: String,
     /// Hits that are counted but not stored (opted out, unreadable), by window.
     unlisted: HashMap<Window, HashSet<String>>,
+    /// What need not be seen again.
+    known: Option<Known>,
 }
 
 impl Walk<'_> {
+    /// Leave again what an earlier invocation left.
+    async fn take_up(&mut self) -> Result<(), super::CrawlError> {
+        let Some(known) = &mut self.known else { return Ok(()) };
+        let walking: Vec<WindowReport> =
+            self.planner.windows().filter(|report| report.state == WindowState::Walking).collect();
+        for report in walking {
+            let hits = self.context.store.window_hits(self.context.run, &key(&report.window)).await?;
+            known.saw(&report.window, hits);
+            if known.is_all(&report) {
+                self.planner.close(&report.window);
+            }
+        }
+        Ok(())
+    }
+
     async fn go(&mut self) -> Result<(), Halt> {
         while let Some(request) = self.planner.next_request() {
             let query = request.window.query(&self.expression);
@@ -126,6 +146,10 @@ impl Walk<'_> {
 
     async fn take(&mut self, request: &Request, page: SearchPage) -> Result<(), Halt> {
         let items = (page.files.len() + page.unreadable.len()) as u64;
+        if let Some(known) = &mut self.known {
+            let hits = page.files.iter().filter_map(|file| Some((file.node_id.clone()?, file.path.clone())));
+            known.saw(&request.window, hits);
+        }
         let unlisted = self.unlisted.entry(request.window.clone()).or_default();
         let mut hits = Vec::with_capacity(page.files.len());
         for file in page.files {
@@ -161,8 +185,15 @@ impl Walk<'_> {
         for why in unreadable {
             self.context.fail("search", self.target.id.clone(), why).await?;
         }
-        let reports = self.planner.observe(&seen)?;
+        let mut reports = self.planner.observe(&seen)?;
         self.put(&reports, None).await?;
+        let left = |report: &&WindowReport| self.known.as_ref().is_some_and(|known| known.is_all(report));
+        let windows: Vec<Window> = reports.iter().filter(left).map(|report| report.window.clone()).collect();
+        for window in windows {
+            let closed = self.planner.close(&window);
+            self.put(&closed, None).await?;
+            reports.extend(closed);
+        }
         self.progress.note(&self.planner, &self.target.id, self.fork, &reports);
         self.context.monitor.state(&self.progress.line(self.context));
         Ok(())

@@ -32,7 +32,7 @@ pub(crate) fn price(prepared: &Prepared, most_nodes: u64) -> Result<Price, Value
     }
     let mut top = Vec::new();
     fields(prepared, None, root, FRAGMENTS, &mut top);
-    let repositories = top.iter().filter(|f| f.name == "repository").count();
+    let repositories = top.iter().filter(|f| matches!(f.name.as_str(), "repository" | "node")).count();
     let points = ((counter.requests as f64 / 100.0).round() as u32).max(1);
     Ok(Price { points, nodes: counter.nodes, repositories })
 }

@@ -1,0 +1,11 @@
+ALTER TABLE run DROP COLUMN rest_requests;
+ALTER TABLE run DROP COLUMN graphql_queries;
+ALTER TABLE run DROP COLUMN code_searches;
+DROP INDEX artifact_missed;
+DROP INDEX repo_checked;
+ALTER TABLE artifact DROP COLUMN missed_run;
+ALTER TABLE repo DROP COLUMN missed_as;
+ALTER TABLE repo DROP COLUMN missed_run;
+ALTER TABLE repo DROP COLUMN checked_head;
+ALTER TABLE repo DROP COLUMN checked_at;
+ALTER TABLE repo DROP COLUMN checked_run;
