@@ -6,7 +6,7 @@
 //! repositories in FOLDER, repeated with edits, or made up.
 //!
 //! `… -- [FOLDER] --refresh [--rows N]` writes `artifacts` and `items`, changes one row in a hundred, writes again, and
-//! counts the bytes that a store which cuts by content holds already.
+//! counts the bytes that a store which cuts by content holds already. `--chunks MIN MAX` sets the sizes of the pages, KiB.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "corpus/chunks.rs"]
@@ -38,10 +38,11 @@ struct Args {
     level: i32,
     runs: usize,
     refresh: bool,
+    chunks: Option<(usize, usize)>,
 }
 
 fn main() {
-    let mut args = Args { folder: None, rows: 400_000, level: 3, runs: 2, refresh: false };
+    let mut args = Args { folder: None, rows: 400_000, level: 3, runs: 2, refresh: false, chunks: ShardOptions::default().chunk_bytes };
     let mut given = std::env::args().skip(1).filter(|arg| arg != "--bench");
     while let Some(arg) = given.next() {
         let mut number = || given.next().unwrap().parse::<usize>().unwrap();
@@ -50,6 +51,7 @@ fn main() {
             "--level" => args.level = number() as i32,
             "--runs" => args.runs = number(),
             "--refresh" => args.refresh = true,
+            "--chunks" => args.chunks = Some((number() << 10, number() << 10)),
             _ => args.folder = Some(arg.into()),
         }
     }
@@ -73,7 +75,8 @@ struct Cost {
 fn speed(texts: &[String], args: &Args, dir: &Path) {
     let mut costs = Vec::new();
     for (name, chunked) in [("chunking off", false), ("chunking on", true)] {
-        let options = ShardOptions { level: args.level, content_defined_chunks: chunked, ..ShardOptions::default() };
+        let chunk_bytes = args.chunks.filter(|_| chunked);
+        let options = ShardOptions { level: args.level, chunk_bytes, ..ShardOptions::default() };
         let folder = dir.join(name.replace(' ', "-"));
         let runs = (0..args.runs.max(1)).map(|_| write_artifacts(texts, args.rows, &folder, &options));
         let best = runs.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap();
@@ -270,7 +273,7 @@ fn mb(set: &Written) -> f64 {
 }
 
 fn write_both(texts: &[String], args: &Args, change: Change, folder: &Path) -> (Written, Written) {
-    let options = ShardOptions { level: args.level, ..ShardOptions::default() };
+    let options = ShardOptions { level: args.level, chunk_bytes: args.chunks, ..ShardOptions::default() };
     let mut artifacts = ShardSet::<ArtifactTable>::create(folder, options.clone()).unwrap();
     let mut item_rows = ShardSet::<ItemTable>::create(folder, options).unwrap();
     for first in (0..args.rows).step_by(BATCH) {

@@ -87,6 +87,10 @@ impl Table for ArtifactTable {
 
     const NAME: &'static str = "artifacts";
 
+    fn unit(record: &ArtifactRecord) -> &str {
+        &record.repo
+    }
+
     fn columns(rows: &[ArtifactRecord]) -> Columns<'_, ArtifactRecord> {
         let mut c = Columns::new(rows);
         c.string("repo", Role::Enum, |r| &r.repo);

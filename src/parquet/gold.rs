@@ -63,6 +63,10 @@ impl Table for GoldTable {
 
     const NAME: &'static str = "gold";
 
+    fn unit(record: &GoldRecord) -> &str {
+        &record.repo
+    }
+
     fn columns(rows: &[GoldRecord]) -> Columns<'_, GoldRecord> {
         let mut c = Columns::new(rows);
         c.string("id", Role::Id, |r| &r.id);

@@ -56,6 +56,11 @@ impl Table for ItemTable {
     type Record = ItemRecord;
 
     const NAME: &'static str = "items";
+    const GROUPS: usize = 2;
+
+    fn unit(record: &ItemRecord) -> &str {
+        &record.sha256
+    }
 
     fn columns(rows: &[ItemRecord]) -> Columns<'_, ItemRecord> {
         let mut c = Columns::new(rows);

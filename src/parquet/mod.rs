@@ -6,6 +6,7 @@
 mod artifacts;
 mod columns;
 mod gold;
+mod groups;
 mod items;
 mod occurrences;
 mod shards;

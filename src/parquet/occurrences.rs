@@ -38,6 +38,10 @@ impl Table for OccurrenceTable {
 
     const NAME: &'static str = "occurrences";
 
+    fn unit(record: &OccurrenceRecord) -> &str {
+        &record.repo
+    }
+
     fn columns(rows: &[OccurrenceRecord]) -> Columns<'_, OccurrenceRecord> {
         let mut c = Columns::new(rows);
         c.string("repo", Role::Enum, |r| &r.repo);

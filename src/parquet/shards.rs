@@ -1,6 +1,7 @@
 //! Writing the shards of one table under temporary names, then giving all of them their final ones. The folder is the
 //! caller's own until then: putting a finished set in the place of an older one is the work of `job::export`.
 
+use super::groups::Group;
 use super::{Columns, Role};
 use arrow_schema::{DataType, FieldRef};
 use parquet::arrow::ArrowWriter;
@@ -8,20 +9,30 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{CdcOptions, EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
+use rayon::prelude::*;
 use std::fs::{self, File};
 use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+/// Row groups that are packed at once, at most: each is in memory as rows and as bytes.
+const AT_ONCE: usize = 4;
+
 /// A table: its name and its columns.
 pub trait Table {
     /// One row.
-    type Record;
+    type Record: Send + Sync;
     /// Name of the configuration, and the stem of its files.
     const NAME: &'static str;
+    /// How many groups share [`ShardOptions::group_rows`]: more than one where rows are small and change together, so that
+    /// a change leaves more groups as they are.
+    const GROUPS: usize = 1;
     /// The columns of `rows`; over no rows, the schema.
     fn columns(rows: &[Self::Record]) -> Columns<'_, Self::Record>;
+    /// What rows that belong together have in common: row groups end between two of these.
+    fn unit(record: &Self::Record) -> &str;
 }
 
 /// A column as readers see it.
@@ -90,21 +101,23 @@ pub enum ShardError {
 /// How shards are cut and packed.
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
-    /// Rows in a row group.
+    /// Rows in a row group, at most. In its last quarter a group ends where the names of its rows say so: rows that come or
+    /// go then change their own group and not every later one.
     pub group_rows: usize,
     /// A shard is closed once it has this many bytes.
     pub shard_bytes: usize,
     /// zstd level.
     pub level: i32,
-    /// Cut pages where the content says, so that a changed row moves few bytes of the next export.
-    pub content_defined_chunks: bool,
+    /// Cut pages where the content says, at least and at most these bytes of values apart, so that a changed row moves few
+    /// bytes of the next export; nothing for pages of one size.
+    pub chunk_bytes: Option<(usize, usize)>,
     /// Key-value pairs for every file's footer.
     pub footer: Vec<(String, String)>,
 }
 
 impl Default for ShardOptions {
     fn default() -> Self {
-        Self { group_rows: 5_000, shard_bytes: 450 << 20, level: 3, content_defined_chunks: true, footer: Vec::new() }
+        Self { group_rows: 5_000, shard_bytes: 450 << 20, level: 3, chunk_bytes: Some((64 << 10, 256 << 10)), footer: Vec::new() }
     }
 }
 
@@ -115,7 +128,9 @@ pub struct ShardSet<T: Table> {
     properties: WriterProperties,
     rows: u64,
     pending: Vec<T::Record>,
-    open: Option<(ArrowWriter<File>, PathBuf)>,
+    /// Whole groups that wait to be packed together.
+    groups: Vec<Vec<T::Record>>,
+    open: Option<(SerializedFileWriter<File>, PathBuf)>,
     done: Vec<PathBuf>,
     table: PhantomData<T>,
 }
@@ -146,6 +161,7 @@ impl<T: Table> ShardSet<T> {
             properties,
             rows: 0,
             pending: Vec::new(),
+            groups: Vec::new(),
             open: None,
             done: Vec::new(),
             table: PhantomData,
@@ -155,38 +171,50 @@ impl<T: Table> ShardSet<T> {
     /// Add a row. The order of calls is the order of rows.
     pub fn push(&mut self, record: T::Record) -> Result<(), ShardError> {
         self.pending.push(record);
-        if self.pending.len() >= self.options.group_rows { self.write_group() } else { Ok(()) }
-    }
-
-    fn write_group(&mut self) -> Result<(), ShardError> {
-        let (mut writer, path) = match self.open.take() {
-            Some(open) => open,
-            None => self.open_shard()?,
-        };
-        let failed = |source| ShardError::Write { path: path.clone(), source };
-        let batch = T::columns(&self.pending).batch().map_err(|e| failed(e.into()))?;
-        writer.write(&batch).map_err(failed)?;
-        writer.flush().map_err(failed)?;
-        self.rows += self.pending.len() as u64;
-        self.pending.clear();
-        if writer.bytes_written() >= self.options.shard_bytes {
-            self.close_shard(writer, path)
-        } else {
-            self.open = Some((writer, path));
-            Ok(())
+        let most = (self.options.group_rows / T::GROUPS).max(1);
+        if self.pending.len() > most {
+            let rest = self.pending.split_off(end_of_group::<T>(&self.pending, most));
+            self.groups.push(std::mem::replace(&mut self.pending, rest));
+            if self.groups.len() >= rayon::current_num_threads().min(AT_ONCE) {
+                self.write_groups()?;
+            }
         }
+        Ok(())
     }
 
-    fn open_shard(&self) -> Result<(ArrowWriter<File>, PathBuf), ShardError> {
+    fn write_groups(&mut self) -> Result<(), ShardError> {
+        let waiting = std::mem::take(&mut self.groups);
+        let properties = &self.properties;
+        let packed: Vec<Result<Group, ParquetError>> =
+            waiting.into_par_iter().map(|rows| Group::encode::<T>(&rows, properties)).collect();
+        for group in packed {
+            let (mut writer, path) = match self.open.take() {
+                Some(open) => open,
+                None => self.open_shard()?,
+            };
+            let put = group.and_then(|group| group.append(&mut writer).map(|()| group.rows));
+            self.rows += put.map_err(|source| ShardError::Write { path: path.clone(), source })?;
+            if writer.bytes_written() >= self.options.shard_bytes {
+                self.close_shard(writer, path)?;
+            } else {
+                self.open = Some((writer, path));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_shard(&self) -> Result<(SerializedFileWriter<File>, PathBuf), ShardError> {
         let path = self.folder.join(format!(".{}-{:05}.parquet.part", T::NAME, self.done.len()));
         let file =
             File::create(&path).map_err(|source| ShardError::Io { doing: "make", path: path.clone(), source })?;
-        let writer = ArrowWriter::try_new(file, T::columns(&[]).schema(), Some(self.properties.clone()))
+        // By way of the Arrow writer, which keeps the schema in the footer.
+        let (writer, _) = ArrowWriter::try_new(file, T::columns(&[]).schema(), Some(self.properties.clone()))
+            .and_then(ArrowWriter::into_serialized_writer)
             .map_err(|source| ShardError::Write { path: path.clone(), source })?;
         Ok((writer, path))
     }
 
-    fn close_shard(&mut self, writer: ArrowWriter<File>, path: PathBuf) -> Result<(), ShardError> {
+    fn close_shard(&mut self, writer: SerializedFileWriter<File>, path: PathBuf) -> Result<(), ShardError> {
         let file = writer.into_inner().map_err(|source| ShardError::Write { path: path.clone(), source })?;
         file.sync_all().map_err(|source| ShardError::Io { doing: "write out", path: path.clone(), source })?;
         self.done.push(path);
@@ -196,8 +224,12 @@ impl<T: Table> ShardSet<T> {
     /// Write what is pending and give every shard its final name, which holds their number. An empty table is one shard
     /// without rows, so that its schema is there.
     pub fn finish(mut self) -> Result<Written, ShardError> {
-        if !self.pending.is_empty() || (self.open.is_none() && self.done.is_empty()) {
-            self.write_group()?;
+        if !self.pending.is_empty() {
+            self.groups.push(std::mem::take(&mut self.pending));
+        }
+        self.write_groups()?;
+        if self.open.is_none() && self.done.is_empty() {
+            self.open = Some(self.open_shard()?);
         }
         if let Some((writer, path)) = self.open.take() {
             self.close_shard(writer, path)?;
@@ -225,6 +257,18 @@ impl<T: Table> Drop for ShardSet<T> {
     }
 }
 
+/// How many of `rows`, `most` at most, make the first group: of the places between two units in the last quarter, the one
+/// before the unit with the least hash. Where the content decides, the same rows are cut at the same places again.
+fn end_of_group<T: Table>(rows: &[T::Record], most: usize) -> usize {
+    let least = (most - most / 4).max(1);
+    let begins = |at: &usize| match (rows.get(at - 1), rows.get(*at)) {
+        (Some(last), Some(next)) => T::unit(last) != T::unit(next),
+        _ => false,
+    };
+    let hash = |at: &usize| rows.get(*at).map(|row| xxhash_rust::xxh3::xxh3_64(T::unit(row).as_bytes()));
+    (least..=most).filter(begins).min_by_key(hash).unwrap_or(most)
+}
+
 fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
     let footer = options.footer.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
     let mut builder = WriterProperties::builder()
@@ -232,7 +276,11 @@ fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(options.level).unwrap_or_default()))
         .set_max_row_group_row_count(Some(options.group_rows))
         .set_dictionary_enabled(false)
-        .set_content_defined_chunking(options.content_defined_chunks.then(CdcOptions::default))
+        .set_content_defined_chunking(options.chunk_bytes.map(|(least, most)| CdcOptions {
+            min_chunk_size: least,
+            max_chunk_size: most,
+            norm_level: 0,
+        }))
         .set_key_value_metadata(Some(footer));
     for (path, role) in T::columns(&[]).roles() {
         let path = ColumnPath::new(path.split('.').map(str::to_owned).collect());
@@ -246,4 +294,70 @@ fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
         };
     }
     builder.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OccurrenceRecord, OccurrenceTable};
+    use super::*;
+
+    fn rows(repos: std::ops::Range<usize>) -> Vec<OccurrenceRecord> {
+        let row = |n: usize| OccurrenceRecord { repo: format!("o/r{:05}", n / 7), ..OccurrenceRecord::default() };
+        repos.flat_map(|repo| (0..7).map(move |n| repo * 7 + n)).map(row).collect()
+    }
+
+    /// First repository of each group.
+    fn groups(mut rows: Vec<OccurrenceRecord>) -> Vec<String> {
+        let mut begins = Vec::new();
+        while rows.len() > 500 {
+            let rest = rows.split_off(end_of_group::<OccurrenceTable>(&rows[..501], 500));
+            assert!((375..=500).contains(&rows.len()) && rows.last().map(|r| &r.repo) != rest.first().map(|r| &r.repo));
+            begins.push(rows[0].repo.clone());
+            rows = rest;
+        }
+        begins
+    }
+
+    #[test]
+    fn rows_that_come_or_go_change_their_own_group_only() {
+        let before = groups(rows(0..5_000));
+        let mut less = rows(0..5_000);
+        less.drain(1_000..1_010);
+        let after = groups(less);
+        let same = before.iter().filter(|group| after.contains(group)).count();
+        assert!(same + 8 > before.len(), "{same} of {} groups begin as before", before.len());
+        // One repository larger than a group leaves no choice.
+        let one: Vec<_> = (0..501).map(|_| OccurrenceRecord::default()).collect();
+        assert_eq!(end_of_group::<OccurrenceTable>(&one, 500), 500);
+    }
+
+    /// The same bytes, however many groups are packed at once, with everything that belongs to a group.
+    #[test]
+    fn groups_keep_their_page_index_and_bloom_filters() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ShardOptions { group_rows: 500, ..ShardOptions::default() };
+        let written = [1, 4].map(|threads| {
+            let folder = dir.path().join(threads.to_string());
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let mut set = ShardSet::<OccurrenceTable>::create(&folder, options.clone()).unwrap();
+                rows(0..500).into_iter().for_each(|row| set.push(row).unwrap());
+                set.finish().unwrap()
+            })
+        });
+        let read = |set: &Written| fs::read(&set.shards[0]).unwrap();
+        assert!(read(&written[0]) == read(&written[1]));
+        assert_eq!(written[0].rows, 3_500);
+        let file = File::open(&written[0].shards[0]).unwrap();
+        let metadata = parquet::file::metadata::ParquetMetaDataReader::new()
+            .with_page_index_policy(parquet::file::metadata::PageIndexPolicy::Required)
+            .parse_and_finish(&file)
+            .unwrap();
+        assert_eq!(metadata.offset_index().unwrap().len(), metadata.num_row_groups());
+        let kept = metadata.row_groups().iter().all(|group| {
+            let ids = group.columns().iter().filter(|c| ["sha256", "blob"].contains(&c.column_path().string().as_str()));
+            group.num_rows() <= 500 && ids.filter(|c| c.bloom_filter_offset().is_some()).count() == 2
+        });
+        assert!(kept && metadata.num_row_groups() > 6);
+    }
 }

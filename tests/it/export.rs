@@ -229,7 +229,12 @@ async fn every_reader_loads_the_set_and_finds_what_the_store_holds() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let store = corpus(&dir.path().join("c.db"), false).await;
+    let gold = "INSERT INTO gold_item (id, repo, path, blob_oid, blob_id, line, start, stop, kind, heading, text_sha256) \
+                SELECT 'g', 'a/free', 'AGENTS.md', git_oid, id, 3, 11, 29, 'list', 'Rules', sha256 FROM blob WHERE size = ";
+    let gold = format!("{gold}{}", MAIL.len());
+    crate::export_copy::sqlx_exec(&store, &[&gold]).await;
     let summary = export::export(&store, &options(&out), &Silent::default()).await.unwrap();
+    assert_eq!(summary.configs["gold"], 1);
     let mut digest = Sha256::new();
     for (_, license, _, _, text) in ARTIFACTS {
         if matches!(license, Some("MIT" | "Apache-2.0")) {

@@ -34,6 +34,7 @@ use attribution::Attribution;
 use rayon::prelude::*;
 use selection::{Repo, Selection};
 use serde::Serialize;
+use serde_json::json;
 use sink::Sink;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -301,7 +302,7 @@ async fn write(
 ) -> Result<(Manifest, Vec<String>), ExportError> {
     let data = work.join("data");
     let head = manifest::head(store, options, runs, as_of, selection).await?;
-    let shards = ShardOptions { footer: footer(&head), ..options.shards.clone() };
+    let shards = ShardOptions { footer: footer(&head, &options.shards), ..options.shards.clone() };
     let attribution = Attribution::new(selection.web.as_deref());
     let mut tally = Tally { attribution, ..Tally::default() };
     let artifacts = Sink::<ArtifactTable>::open(&data, shards.clone())?;
@@ -337,21 +338,22 @@ async fn write(
     Ok((manifest, shards))
 }
 
-fn footer(head: &Manifest) -> Vec<(String, String)> {
+fn footer(head: &Manifest, shards: &ShardOptions) -> Vec<(String, String)> {
     let pair = |key: &str, value: String| (format!("aac.{key}"), value);
-    vec![
+    // What the Hub's own writer says of its files, so that its tools recognise chunked ones.
+    let chunks = shards.chunk_bytes.map(|(least, most)| {
+        let sizes = json!({ "min_chunk_size": least, "max_chunk_size": most, "norm_level": 0 });
+        ("content_defined_chunking".to_owned(), sizes.to_string())
+    });
+    let own = vec![
         pair("schema", SCHEMA_VERSION.to_string()),
         pair("rules", serde_json::json!(head.rules).to_string()),
         pair("model", head.model.name.hash.clone()),
         pair("version", head.version.clone()),
         pair("commit", head.commit.unwrap_or("unknown").to_owned()),
         pair("run", head.run.as_ref().map_or_else(|| "none".to_owned(), |run| run.id.to_string())),
-        // What the Hub's own writer says of its files, so that its tools recognise chunked ones.
-        (
-            "content_defined_chunking".to_owned(),
-            r#"{"min_chunk_size": 262144, "max_chunk_size": 1048576, "norm_level": 0}"#.to_owned(),
-        ),
-    ]
+    ];
+    own.into_iter().chain(chunks).collect()
 }
 
 async fn write_artifacts(

@@ -407,6 +407,11 @@ fn growth(sections: &mut Sections, runs: &[GrowthRow]) {
         sections.absent("Growth", "no run has brought an artifact.");
         return;
     }
+    if let [only] = runs {
+        let why = format!("one run has brought {} artifacts; a second one makes a line.", count(only.artifacts));
+        sections.absent("Growth", &why);
+        return;
+    }
     let mut sum = 0;
     let points: Vec<(String, i64)> = runs
         .iter()

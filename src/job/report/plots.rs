@@ -155,6 +155,8 @@ pub(super) fn histogram(id: &str, title: &str, columns: &[(String, i64)], mark: 
     let most = columns.iter().map(|(_, n)| *n).max().unwrap_or(0).max(1) as f64;
     let step = (WIDTH - 20.0) / columns.len().max(1) as f64;
     let mut svg = open(WIDTH as u32, HEIGHT as u32, id, title, &spoken(columns));
+    // Drawn last, so that the mark does not cross them.
+    let mut numbers = String::new();
     for (index, (label, n)) in columns.iter().enumerate() {
         let (x, height) = (10.0 + index as f64 * step, (FLOOR - TOP - 14.0) * *n as f64 / most);
         let _ = write!(
@@ -172,8 +174,8 @@ pub(super) fn histogram(id: &str, title: &str, columns: &[(String, i64)], mark: 
         );
         if *n > 0 {
             let _ = write!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" class=\"s m\">{}</text>",
+                numbers,
+                "<text x=\"{:.1}\" y=\"{:.1}\" class=\"s m o\">{}</text>",
                 x + step / 2.0,
                 FLOOR - height - 4.0,
                 count(*n)
@@ -190,7 +192,7 @@ pub(super) fn histogram(id: &str, title: &str, columns: &[(String, i64)], mark: 
             escape(&label)
         );
     }
-    svg + "</svg>"
+    svg + &numbers + "</svg>"
 }
 
 /// A table of counts as shades; cells hold their numbers.
