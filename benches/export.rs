@@ -42,7 +42,14 @@ struct Args {
 }
 
 fn main() {
-    let mut args = Args { folder: None, rows: 400_000, level: 3, runs: 2, refresh: false, chunks: ShardOptions::default().chunk_bytes };
+    let mut args = Args {
+        folder: None,
+        rows: 400_000,
+        level: 3,
+        runs: 2,
+        refresh: false,
+        chunks: ShardOptions::default().chunk_bytes,
+    };
     let mut given = std::env::args().skip(1).filter(|arg| arg != "--bench");
     while let Some(arg) = given.next() {
         let mut number = || given.next().unwrap().parse::<usize>().unwrap();

@@ -29,9 +29,8 @@ impl Group {
         writer.write(&batch)?;
         drop(batch);
         let bytes = Bytes::from(writer.into_inner()?);
-        let metadata = ParquetMetaDataReader::new()
-            .with_page_index_policy(PageIndexPolicy::Optional)
-            .parse_and_finish(&bytes)?;
+        let metadata =
+            ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional).parse_and_finish(&bytes)?;
         Ok(Self { bytes, metadata, rows: rows.len() as u64 })
     }
 

@@ -117,7 +117,13 @@ pub struct ShardOptions {
 
 impl Default for ShardOptions {
     fn default() -> Self {
-        Self { group_rows: 5_000, shard_bytes: 450 << 20, level: 3, chunk_bytes: Some((64 << 10, 256 << 10)), footer: Vec::new() }
+        Self {
+            group_rows: 5_000,
+            shard_bytes: 450 << 20,
+            level: 3,
+            chunk_bytes: Some((64 << 10, 256 << 10)),
+            footer: Vec::new(),
+        }
     }
 }
 
@@ -355,7 +361,8 @@ mod tests {
             .unwrap();
         assert_eq!(metadata.offset_index().unwrap().len(), metadata.num_row_groups());
         let kept = metadata.row_groups().iter().all(|group| {
-            let ids = group.columns().iter().filter(|c| ["sha256", "blob"].contains(&c.column_path().string().as_str()));
+            let ids =
+                group.columns().iter().filter(|c| ["sha256", "blob"].contains(&c.column_path().string().as_str()));
             group.num_rows() <= 500 && ids.filter(|c| c.bloom_filter_offset().is_some()).count() == 2
         });
         assert!(kept && metadata.num_row_groups() > 6);

@@ -240,7 +240,8 @@ impl Store {
         )
         .fetch_all(&mut **tx)
         .await?;
-        let known = |table: &str| KNOWN.iter().filter_map(|known| known.split_once(": ")).find(|(name, _)| *name == table);
+        let known =
+            |table: &str| KNOWN.iter().filter_map(|known| known.split_once(": ")).find(|(name, _)| *name == table);
         let mut statements = Vec::new();
         for (table, column, kind, required) in columns {
             match known(&table) {
