@@ -1,6 +1,6 @@
 //! `aac compact`.
 
-use super::knowledge::{ReadArgs, budget, read_markdown};
+use super::knowledge::{BudgetReport, ReadArgs, budget};
 use super::{Context, Exit, Failure};
 use crate::terminal::say;
 use crate::triage::{Budget, Change, Compaction, Guard, Outcome, Verdict, compact};
@@ -31,12 +31,8 @@ pub(super) struct CompactArgs {
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    status: &'static str,
-    tokens_in: usize,
-    tokens_out: usize,
-    budget: usize,
-    min_safe_budget: usize,
-    min_full_budget: usize,
+    #[serde(flatten)]
+    budget: BudgetReport,
     pinned: usize,
     compressed: &'a [Change],
     dropped: &'a [Change],
@@ -46,7 +42,7 @@ struct Report<'a> {
 }
 
 pub(super) async fn run(context: &Context, args: &CompactArgs) -> Result<Exit, Failure> {
-    let base = read_markdown(&args.file, &args.read)?;
+    let base = args.read.reader(context)?.markdown(&args.file)?;
     let outcome = compact(&base, args.budget);
     show(context, &outcome, args.dry_run, args.best_effort)
 }
@@ -61,12 +57,7 @@ pub(super) fn show(context: &Context, outcome: &Outcome, dry_run: bool, best_eff
     let printed = !dry_run && (safe || best_effort);
     if context.output.json {
         let report = Report {
-            status: if safe { "safe" } else { "unsafe" },
-            tokens_in: outcome.tokens_in,
-            tokens_out: compaction.tokens_out,
-            budget: outcome.budget,
-            min_safe_budget: outcome.min_safe_budget,
-            min_full_budget: outcome.min_full_budget,
+            budget: BudgetReport::of(outcome, safe, compaction.tokens_out),
             pinned: compaction.pinned,
             compressed: &compaction.compressed,
             dropped: &compaction.dropped,

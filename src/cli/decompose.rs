@@ -1,6 +1,6 @@
 //! `aac decompose`.
 
-use super::knowledge::{ReadArgs, budget, read_markdown};
+use super::knowledge::{ReadArgs, budget};
 use super::{Context, Exit, Failure};
 use crate::segment::flatten;
 use crate::terminal::say;
@@ -43,7 +43,7 @@ struct Part {
 }
 
 pub(super) async fn run(context: &Context, args: &DecomposeArgs) -> Result<Exit, Failure> {
-    let base = read_markdown(&args.file, &args.read)?;
+    let base = args.read.reader(context)?.markdown(&args.file)?;
     let parts = match decompose(&base, args.budget) {
         Ok(parts) => parts,
         Err(refusal) => return refused(context, &refusal),

@@ -26,11 +26,13 @@ enum What {
         gold: Option<PathBuf>,
     },
     /// What TypeCompact and other compactors keep, beside the paper's Tables 5 and 6
-    Compaction(operators::OperatorArgs),
+    Compaction(operators::CompactionArgs),
     /// Constraints after five rounds of compaction, beside the paper's Figure 3
     Rounds(operators::OperatorArgs),
     /// Constraints where they bind, and what copying them costs, beside the paper's Table 7
     Decomposition(operators::OperatorArgs),
+    /// Rules in scope among the first results, beside the paper's Table 8
+    Retrieval(operators::RetrievalArgs),
     /// Types of items against labels, beside the paper's Tables 4 and 9
     Classifier(classifier::MoreArgs),
     /// Searches that the planner takes for each it cannot do without, beside the strategies of others, on simulated targets
@@ -45,6 +47,7 @@ pub(super) async fn run(context: &Context, args: &EvaluateArgs) -> Result<Exit, 
         What::Compaction(args) => operators::compaction(context, args).await,
         What::Rounds(args) => operators::rounds(context, args).await,
         What::Decomposition(args) => operators::decomposition(context, args).await,
+        What::Retrieval(args) => operators::retrieval(context, args).await,
         What::Classifier(args) => classifier::classifier(context, args).await,
         What::Plan(args) => plan::run(context, args).await,
         What::Phrasing(args) => classifier::phrasing(context, args).await,

@@ -1,8 +1,8 @@
 //! `aac lint`.
 
-use super::knowledge::{ReadArgs, read_base};
+use super::knowledge::ReadArgs;
 use super::{Context, Exit, Failure};
-use crate::triage::{Lint, lint, sarif};
+use crate::triage::{Finding, Lint, lint, sarif};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ pub(super) struct LintArgs {
     /// Form of the findings
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Format,
+    /// Print one JSON object a finding, file by file as they are read
+    #[arg(long, conflicts_with_all = ["json", "format"])]
+    jsonl: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
@@ -27,6 +30,13 @@ enum Format {
 }
 
 #[derive(Debug, Serialize)]
+struct Line<'a> {
+    file: &'a str,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
+#[derive(Debug, Serialize)]
 struct FileLint {
     file: String,
     #[serde(flatten)]
@@ -35,13 +45,21 @@ struct FileLint {
 
 pub(super) async fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     let mut files = Vec::with_capacity(args.files.len());
+    let reader = args.read.reader(context)?;
     for path in &args.files {
-        let base = read_base(path, &args.read)?;
+        let base = reader.base(path)?;
         let places = places(path);
         let exists = |target: &str| places.iter().any(|place| place.join(target).exists());
-        files.push(FileLint { file: path.to_string_lossy().into_owned(), lint: lint(&base, exists) });
+        let found = FileLint { file: path.to_string_lossy().into_owned(), lint: lint(&base, exists) };
+        if args.jsonl {
+            for finding in &found.lint.findings {
+                context.output.line(&Line { file: &found.file, finding })?;
+            }
+        }
+        files.push(found);
     }
     match args.format {
+        _ if args.jsonl => {}
         Format::Sarif => {
             let log = sarif(files.iter().map(|file| (file.file.as_str(), &file.lint)));
             context.output.raw(format!("{}\n", serde_json::to_string_pretty(&log)?).as_bytes())?;

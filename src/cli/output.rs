@@ -22,6 +22,11 @@ impl Output {
         self.raw(shown.as_bytes())
     }
 
+    /// `value` as one line of JSON.
+    pub(super) fn line<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        self.raw((serde_json::to_string(value)? + "\n").as_bytes())
+    }
+
     /// Bytes as they are. A reader that has gone away is no failure.
     pub(super) fn raw(self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();

@@ -1,6 +1,6 @@
 //! `aac retrieve`.
 
-use super::knowledge::{ReadArgs, read_base};
+use super::knowledge::ReadArgs;
 use super::{Context, Exit, Failure};
 use crate::segment::flatten;
 use crate::terminal::say;
@@ -31,6 +31,9 @@ pub(super) struct RetrieveArgs {
     /// Keep the index in this file, and search all that it holds
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
+    /// Print one JSON object a result
+    #[arg(long, conflicts_with = "json")]
+    jsonl: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
@@ -50,8 +53,9 @@ pub(super) async fn run(context: &Context, args: &RetrieveArgs) -> Result<Exit, 
         }
         _ => Index::default(),
     };
+    let reader = args.read.reader(context)?;
     for path in &args.files {
-        let base = read_base(path, &args.read)?;
+        let base = reader.base(path)?;
         index.replace(&path.to_string_lossy(), &base);
     }
     if let Some(path) = args.index.as_ref().filter(|_| !args.files.is_empty()) {
@@ -60,7 +64,13 @@ pub(super) async fn run(context: &Context, args: &RetrieveArgs) -> Result<Exit, 
     let topics: Vec<&str> = args.topics.iter().map(|topic| topic.trim()).collect();
     let pinning = args.min_risk.map_or(Pinning::All, Pinning::AtRisk);
     let found = retrieve(&index, &Query { text: &args.query, k: args.k, topics: &topics, pinning });
-    context.output.print(&found, text)?;
+    if args.jsonl {
+        for result in &found.results {
+            context.output.line(result)?;
+        }
+    } else {
+        context.output.print(&found, text)?;
+    }
     if found.pinned_beyond_k > 0 {
         say(&format!(
             "{} constraints are in scope and {} do not fit into {}: give -k {} or more to have them all",

@@ -1,7 +1,7 @@
 //! `aac triage`.
 
 use super::decompose::refused;
-use super::knowledge::{ReadArgs, budget, read_markdown};
+use super::knowledge::{BudgetReport, ReadArgs, budget};
 use super::{Context, Exit, Failure, compact};
 use crate::triage::{Budget, Cycle, Outcome, Query, Retrieved, SplitBase, triage};
 use clap::Args;
@@ -28,12 +28,8 @@ pub(super) struct TriageArgs {
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    status: &'static str,
-    tokens_in: usize,
-    tokens_out: usize,
-    budget: usize,
-    min_safe_budget: usize,
-    min_full_budget: usize,
+    #[serde(flatten)]
+    budget: BudgetReport,
     partitions: usize,
     active: usize,
     overhead: f64,
@@ -43,7 +39,7 @@ struct Report<'a> {
 }
 
 pub(super) async fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure> {
-    let base = read_markdown(&args.file, &args.read)?;
+    let base = args.read.reader(context)?.markdown(&args.file)?;
     let (outcome, cycle) = triage(&base, args.budget, args.query.as_deref());
     match &cycle {
         Cycle::Compacted => compact::show(context, &outcome, false, false),
@@ -56,12 +52,11 @@ fn show(context: &Context, args: &TriageArgs, outcome: &Outcome, split: &SplitBa
     let retrieved = args.query.as_deref().map(|text| split.retrieve(&Query { text, k: args.k, ..Query::default() }));
     if context.output.json {
         let report = Report {
-            status: "safe",
-            tokens_in: outcome.tokens_in,
-            tokens_out: split.parts.partitions.get(split.active).map_or(0, |part| part.tokens),
-            budget: outcome.budget,
-            min_safe_budget: outcome.min_safe_budget,
-            min_full_budget: outcome.min_full_budget,
+            budget: BudgetReport::of(
+                outcome,
+                true,
+                split.parts.partitions.get(split.active).map_or(0, |part| part.tokens),
+            ),
             partitions: split.parts.partitions.len(),
             active: split.active + 1,
             overhead: split.parts.overhead,

@@ -1,7 +1,10 @@
 //! Measure the corpus's judgements against labels.
 
 pub mod classifier;
+pub mod configurations;
 pub mod paper;
+pub mod policies;
+pub mod retrieval;
 
 use super::judging::JudgeError;
 use crate::store::Store;

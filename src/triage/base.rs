@@ -124,6 +124,8 @@ pub struct Base {
     tokens: usize,
     settings: bool,
     additive: bool,
+    /// Whether the topics were given rather than read from headings.
+    given: bool,
 }
 
 impl Base {
@@ -241,6 +243,7 @@ impl Base {
             tokens: tokenizer.count(text),
             settings,
             additive: true,
+            given: false,
         };
         base.additive =
             base.items.iter().all(|item| !item.layout.lead.is_empty() || tokenizer.adds_up(base.text_of(item)));
@@ -301,6 +304,15 @@ impl Base {
             self.items[index].topic = if topics.get(topic).is_some() { topic } else { TopicId::ROOT };
         }
         self.topics = topics;
+        self.given = true;
+        self
+    }
+
+    /// The same base with other judgements, asked for item by item.
+    pub fn rejudge(mut self, judge: impl Fn(&Item, Judgement) -> Judgement) -> Self {
+        for index in 0..self.items.len() {
+            self.items[index].judgement = judge(&self.items[index], self.items[index].judgement);
+        }
         self
     }
 
@@ -314,6 +326,11 @@ impl Base {
     /// Whether the prices of single items add up to the price of a text of them.
     pub(super) fn additive(&self) -> bool {
         self.additive
+    }
+
+    /// Whether the topics are the headings of the text.
+    pub(super) fn has_own_topics(&self) -> bool {
+        !self.given
     }
 
     pub(super) fn segmentation(&self) -> &Segmentation {

@@ -1,13 +1,15 @@
 //! TypeCompact (the paper's Algorithm 1): constraints whole or not at all, procedures as they are while there is room,
 //! beliefs and preferences shortened, episodes as placeholders.
 
+mod fill;
+
 use super::base::{Base, Item, ItemId};
-use super::render::{Choice, Form, Headings, Rendered, Short, price, price_alone, price_heading, render};
-use super::shorten::{essence, gist, without_fillers};
+use super::readback::{Core, mend, misread, retreat};
+use super::render::{Choice, Form, Headings, Rendered, price, price_alone, render};
 use super::tokens::Budget;
-use super::topics::TopicId;
 use super::verify::{Guard, guards, missing};
 use crate::taxonomy::{ItemKind, KnowledgeType};
+use fill::{Filling, Shorter, Step, shorter, steps};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -50,23 +52,33 @@ impl Compaction {
     /// never labelled again, however often it is compacted.
     pub fn rebase(&self, base: &Base) -> Base {
         let found = crate::segment::segment(base.path(), &self.output);
-        let by_start: HashMap<usize, &Item> =
-            self.places.iter().map(|(index, range)| (range.start, &base.items()[*index])).collect();
-        let ids = by_start.iter().map(|(start, item)| (*start, item.id)).collect();
-        // An item that is read otherwise than it was printed lies within one that was printed.
-        let within = |at: usize| {
-            let next = self.places.partition_point(|(_, range)| range.start <= at);
-            next.checked_sub(1).map(|last| &base.items()[self.places[last].0])
-        };
+        let mut ids: HashMap<usize, ItemId> =
+            self.places.iter().map(|(index, range)| (range.start, base.items()[*index].id)).collect();
+        let unknown = super::base::Judgement { item_type: KnowledgeType::Meta, risk: 0.0, pinned: false };
+        let mut taken = 0;
         let judged: Vec<_> = found
             .items
             .iter()
             .map(|span| {
-                let start = span.start as usize;
-                by_start.get(&start).copied().or_else(|| within(start)).map_or(
-                    super::base::Judgement { item_type: KnowledgeType::Meta, risk: 0.0, pinned: false },
-                    |item| item.judgement,
-                )
+                let (start, end) = (span.start as usize, span.end as usize);
+                let first = self.places.partition_point(|(_, range)| range.end <= start);
+                let mut judgement = None::<super::base::Judgement>;
+                for (at, (index, range)) in self.places.iter().enumerate().skip(first) {
+                    if range.start >= end {
+                        break;
+                    }
+                    let item = &base.items()[*index];
+                    if at >= taken {
+                        ids.entry(start).or_insert(item.id);
+                        taken = at + 1;
+                    }
+                    // An item read from several holds to the strictest of them.
+                    let strictest = judgement.is_none_or(|j| (item.pinned(), item.judgement.risk) > (j.pinned, j.risk));
+                    if strictest {
+                        judgement = Some(item.judgement);
+                    }
+                }
+                judgement.unwrap_or(unknown)
             })
             .collect();
         Base::assemble(base.path(), &self.output, base.tokenizer(), found, &judged, Some(&ids))
@@ -91,6 +103,9 @@ pub enum Verdict {
     Unsafe(Refusal),
 }
 
+/// How often what does not read back is taken out before everything but the hard lane goes.
+const RETREATS: usize = 6;
+
 /// What [`compact`] found out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -112,6 +127,14 @@ impl Outcome {
         match &self.verdict {
             Verdict::Safe(compaction) => Some(compaction),
             Verdict::Unsafe(_) => None,
+        }
+    }
+
+    /// What could be printed: the safe output, else the best effort, which is **not** safe.
+    pub fn output(&self) -> &str {
+        match &self.verdict {
+            Verdict::Safe(compaction) => &compaction.output,
+            Verdict::Unsafe(refusal) => &refusal.best_effort.output,
         }
     }
 }
@@ -139,10 +162,18 @@ impl Outcome {
 pub fn compact(base: &Base, budget: Budget) -> Outcome {
     let tokens_in = base.tokens();
     let budget = budget.of(tokens_in);
-    let hard = hard_set(base, |item| item.pinned());
-    let full = hard_set(base, |item| item.pinned() || item.lane() == KnowledgeType::Procedural);
-    let tokens = |choice: &Choice<'_>| base.tokenizer().tokens(price(base, choice, Headings::Keep)).min(tokens_in);
-    let (min_safe_budget, min_full_budget) = (tokens(&hard), tokens(&full));
+    let (hard, full) = rayon::join(
+        || mend(base, hard_set(base, |item| item.pinned())),
+        || mend(base, hard_set(base, |item| item.pinned() || item.lane() == KnowledgeType::Procedural)),
+    );
+    let tokens = |core: &Core| match core {
+        Core::Chosen { units, .. } => base.tokenizer().tokens(*units).min(tokens_in),
+        Core::Whole => tokens_in,
+    };
+    let min_full_budget = tokens(&full);
+    // Where the layout has to be mended, more can take less.
+    let hard = if tokens(&hard) < min_full_budget { hard } else { full.clone() };
+    let min_safe_budget = tokens(&hard);
     let verdict = if tokens_in <= budget {
         Verdict::Safe(unchanged(base))
     } else if min_safe_budget <= budget {
@@ -197,229 +228,51 @@ fn unchanged(base: &Base) -> Compaction {
     }
 }
 
-/// The shorter forms of one item, from the shortest.
-#[derive(Default)]
-struct Shorter {
-    essence: Option<Short>,
-    plain: Option<Short>,
-}
-
-fn shorter(base: &Base, index: usize) -> Shorter {
-    let item = &base.items()[index];
-    let (text, kind) = (base.text_of(item), item.kind);
-    let lane = item.lane();
-    let measured = |text: String| {
-        let short = Short::new(base, index, text);
-        (short.units < item.layout.units).then_some(short)
-    };
-    match lane {
-        KnowledgeType::Constraint | KnowledgeType::Meta => Shorter::default(),
-        KnowledgeType::Episodic => Shorter { essence: gist(text, kind).and_then(measured), plain: None },
-        KnowledgeType::Procedural => Shorter { essence: essence(text, kind).and_then(measured), plain: None },
-        KnowledgeType::Belief | KnowledgeType::Preference => {
-            let plain = without_fillers(text, kind).and_then(measured);
-            let essence = essence(text, kind).and_then(measured);
-            let essence = essence.filter(|e| plain.as_ref().is_none_or(|p| e.units < p.units));
-            Shorter { essence, plain }
-        }
-    }
-}
-
-/// One way to spend tokens: print an item in a form, instead of a shorter form or of nothing.
-struct Step<'a> {
-    rank: u8,
-    cost: usize,
-    index: usize,
-    form: Form<'a>,
-}
-
-/// The steps in the order in which they are tried: by lane, then cheapest first, then in document order.
-fn steps<'a>(base: &Base, hard: &Choice<'_>, shorter: &'a [Shorter]) -> Vec<Step<'a>> {
-    let mut steps = Vec::with_capacity(2 * base.items().len());
-    for (index, item) in base.items().iter().enumerate() {
-        if hard[index].is_some() || item.pinned() {
-            continue;
-        }
-        let Shorter { essence, plain } = &shorter[index];
-        // Procedures first, whole and then in short; then the essence of facts and tastes; then placeholders; then
-        // room is given back in the same order.
-        let (full_rank, short_rank) = match item.lane() {
-            KnowledgeType::Constraint => continue,
-            KnowledgeType::Procedural if item.kind == ItemKind::Setting && index == 0 => (0, 0),
-            KnowledgeType::Procedural => (1, 2),
-            KnowledgeType::Belief | KnowledgeType::Preference => (6, 3),
-            KnowledgeType::Episodic => (7, 4),
-            KnowledgeType::Meta => (8, 8),
-        };
-        let shortest = [essence, plain].into_iter().flatten().next();
-        let mut add = |rank, form| steps.push(Step { rank, cost: price_alone(base, index, form), index, form });
-        match shortest {
-            Some(short) => add(short_rank, Form::Short(short)),
-            // What cannot be shortened competes in the place of its short form.
-            None if matches!(item.lane(), KnowledgeType::Belief | KnowledgeType::Preference) => add(3, Form::Full),
-            None if item.lane() == KnowledgeType::Episodic => add(4, Form::Full),
-            None => {}
-        }
-        if let (Some(_), Some(plain)) = (essence, plain) {
-            add(5, Form::Short(plain));
-        }
-        add(full_rank, Form::Full);
-    }
-    steps.sort_by_key(|step| (step.rank, step.cost, step.index));
-    steps
-}
-
-/// A choice that grows step by step and can be taken back.
-struct Filling<'b, 'a> {
-    base: &'b Base,
-    choice: Vec<Option<Form<'a>>>,
-    /// Topics whose heading is printed.
-    headed: Vec<bool>,
-    heading_units: Vec<Option<usize>>,
-    /// Every change: item, and what was printed of it before.
-    log: Vec<(usize, Option<Form<'a>>)>,
-}
-
-impl<'b, 'a> Filling<'b, 'a> {
-    fn new(base: &'b Base, choice: Vec<Option<Form<'a>>>) -> Self {
-        let topics = base.topics().len();
-        let mut filling =
-            Self { base, choice, headed: vec![false; topics], heading_units: vec![None; topics], log: Vec::new() };
-        for index in 0..filling.choice.len() {
-            if filling.choice[index].is_some() {
-                filling.head(base.items()[index].topic);
-            }
-        }
-        filling
-    }
-
-    fn head(&mut self, topic: TopicId) {
-        for above in self.base.topics().ancestors(topic) {
-            self.headed[above.0 as usize] = true;
-        }
-    }
-
-    /// What the step would add, a little too much rather than too little; nothing when it improves nothing.
-    fn cost(&mut self, step: &Step<'a>, headings: Headings) -> Option<isize> {
-        let mut cost = 0isize;
-        let mut topics = Vec::new();
-        let base = self.base;
-        let before = self.choice[step.index].map_or(0, |form| price_alone(base, step.index, form));
-        let after = price_alone(base, step.index, step.form);
-        if self.choice[step.index].is_some() && after <= before {
-            return None;
-        }
-        with_needs(base, step.index, |index| {
-            if index != step.index && self.choice[index] != Some(Form::Full) {
-                let had = self.choice[index].map_or(0, |form| price_alone(base, index, form));
-                cost += price_alone(base, index, Form::Full) as isize - had as isize;
-            }
-            topics.push(base.items()[index].topic);
-        });
-        cost += after as isize - before as isize;
-        if headings == Headings::Keep {
-            let mut new: Vec<TopicId> = topics
-                .iter()
-                .flat_map(|topic| base.topics().ancestors(*topic))
-                .filter(|topic| !self.headed[topic.0 as usize])
-                .collect();
-            new.sort_unstable();
-            new.dedup();
-            for topic in new {
-                let units = *self.heading_units[topic.0 as usize].get_or_insert_with(|| price_heading(base, topic));
-                cost += units as isize;
-            }
-        }
-        Some(cost)
-    }
-
-    fn take(&mut self, step: &Step<'a>) {
-        let base = self.base;
-        let mut changes = Vec::new();
-        with_needs(base, step.index, |index| {
-            changes.push((index, if index == step.index { step.form } else { Form::Full }));
-        });
-        for (index, form) in changes {
-            if self.choice[index] != Some(form) {
-                self.log.push((index, self.choice[index].replace(form)));
-            }
-            self.head(base.items()[index].topic);
-        }
-    }
-
-    /// Take back the last change.
-    fn undo(&mut self) -> bool {
-        let Some((index, before)) = self.log.pop() else { return false };
-        self.choice[index] = before;
-        true
-    }
-
-    /// Take as many steps as fit into `cap` units, and return the exact units of the result.
-    fn fill(&mut self, steps: &[Step<'a>], cap: impl Fn(usize) -> bool, headings: Headings) -> usize {
-        let mut exact = price(self.base, &self.choice, headings);
-        // Prices of single steps are a little too high: what they leave is handed out in further passes.
-        for _ in 0..3 {
-            let before = self.log.len();
-            let mut sum = exact;
-            for step in steps {
-                let Some(cost) = self.cost(step, headings) else { continue };
-                let next = sum.saturating_add_signed(cost);
-                if cap(next) {
-                    self.take(step);
-                    sum = next;
-                }
-            }
-            exact = price(self.base, &self.choice, headings);
-            let mut back = 1;
-            while !cap(exact) && self.log.len() > before {
-                for _ in 0..back {
-                    if self.log.len() > before {
-                        self.undo();
-                    }
-                }
-                back *= 2;
-                exact = price(self.base, &self.choice, headings);
-            }
-            if self.log.len() == before {
-                break;
-            }
-        }
-        exact
-    }
-}
-
 /// The hard lane fits: hand out the rest of the budget, print, and verify.
-fn settle(base: &Base, hard: Vec<Option<Form<'static>>>, budget: usize) -> Verdict {
+fn settle(base: &Base, core: Core, budget: usize) -> Verdict {
+    // The whole text is printed only where it fits, and then nothing is left to settle.
+    let Core::Chosen { choice: core, restored, .. } = core else { return refuse(base, budget) };
     let shorter: Vec<Shorter> = (0..base.items().len())
         .into_par_iter()
-        .map(|index| if hard[index].is_some() { Shorter::default() } else { shorter(base, index) })
+        .map(|index| if core[index].is_some() { Shorter::default() } else { shorter(base, index) })
         .collect();
-    let steps = steps(base, &hard, &shorter);
-    let mut filling = Filling::new(base, hard);
+    let steps = steps(base, &core, &shorter);
     let tokenizer = base.tokenizer();
+    let mut filling = Filling::new(base, core.clone());
     filling.fill(&steps, |units| tokenizer.tokens(units) <= budget, Headings::Keep);
-    let choice = filling.choice;
-    let mut rendered = render(base, &choice, Headings::Keep);
+    let mut choice: Vec<Option<Form<'_>>> = filling.choice;
     let guards = guards(base);
-    let absent = missing(&guards, &rendered.text);
-    let restored = absent.len();
-    for index in &absent {
-        rendered.text.push('\n');
-        rendered.text.push_str(&guards[*index].text);
-        rendered.text.push('\n');
+    for attempt in 0..=RETREATS {
+        // The core alone reads back and fits.
+        if attempt == RETREATS {
+            choice.clone_from_slice(&core);
+        }
+        let rendered = render(base, &choice, Headings::Keep);
+        let wrong = misread(base, &rendered);
+        if wrong.is_empty() {
+            let compaction = report(base, &choice, rendered, restored);
+            if compaction.tokens_out <= budget && missing(&guards, &compaction.output).is_empty() {
+                return Verdict::Safe(compaction);
+            }
+            choice.clone_from_slice(&core);
+            continue;
+        }
+        let printed: Vec<usize> = rendered.places.iter().map(|(index, _)| *index).collect();
+        if !retreat(base, &mut choice, &core, &printed, &wrong) {
+            choice.clone_from_slice(&core);
+        }
     }
-    let compaction = report(base, &choice, rendered, restored);
-    if compaction.tokens_out <= budget && (absent.is_empty() || missing(&guards, &compaction.output).is_empty()) {
-        Verdict::Safe(compaction)
-    } else {
-        refuse(base, budget)
-    }
+    refuse(base, budget)
 }
 
 /// The hard lane does not fit: keep the most risk per token.
 fn refuse(base: &Base, budget: usize) -> Verdict {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut seen = HashSet::new();
+    let mut said: HashMap<&str, usize> = HashMap::new();
+    for item in base.items().iter().filter(|item| item.pinned()) {
+        *said.entry(base.text_of(item)).or_default() += 1;
+    }
     for (index, item) in base.items().iter().enumerate() {
         if item.pinned() && !repeats(base, item, &mut seen) {
             let mut cost = 0;
@@ -427,7 +280,12 @@ fn refuse(base: &Base, budget: usize) -> Verdict {
             steps.push(Step { rank: 0, cost, index, form: Form::Full });
         }
     }
-    let density = |step: &Step<'_>| base.items()[step.index].judgement.risk.max(0.01) / step.cost.max(1) as f32;
+    // What is said twice is kept twice at one price.
+    let density = |step: &Step<'_>| {
+        let item = &base.items()[step.index];
+        let times = said.get(base.text_of(item)).copied().unwrap_or(1) as f32;
+        times * worth(item.judgement.risk) / step.cost.max(1) as f32
+    };
     steps.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.index.cmp(&b.index)));
     let mut filling = Filling::new(base, vec![None; base.items().len()]);
     let tokenizer = base.tokenizer();
@@ -444,6 +302,76 @@ fn refuse(base: &Base, budget: usize) -> Verdict {
     Verdict::Unsafe(Refusal { lost, best_effort: report(base, &choice, rendered, 0) })
 }
 
+fn worth(risk: f32) -> f32 {
+    match std::env::var("WORTH").as_deref() {
+        Ok("one") => 1.0,
+        Ok("sqrt") => risk.max(0.01).sqrt(),
+        Ok("floor") => 0.5 + risk,
+        _ => risk.max(0.01),
+    }
+}
+
+/// What the operator would print without its verifier: hard items in document order until the budget is spent, and where
+/// they fit, the soft lane behind them; nothing is read back and nothing refused. For the ablation.
+pub(super) fn unverified(base: &Base, budget: usize) -> String {
+    if base.tokens() <= budget {
+        return base.text().to_owned();
+    }
+    let tokenizer = base.tokenizer();
+    let hard = hard_set(base, |item| item.pinned() || item.lane() == KnowledgeType::Procedural);
+    let fits = |units: usize| tokenizer.tokens(units) <= budget;
+    let mut kept: Vec<Option<Form<'_>>> = hard.clone();
+    if fits(price(base, &hard, Headings::Keep)) {
+        let shorter: Vec<Shorter> = (0..base.items().len())
+            .map(|index| if hard[index].is_some() { Shorter::default() } else { shorter(base, index) })
+            .collect();
+        let steps = steps(base, &hard, &shorter);
+        let mut filling = Filling::new(base, hard.clone());
+        filling.fill(&steps, fits, Headings::Keep);
+        return render(base, &filling.choice, Headings::Keep).text;
+    }
+    let printed: Vec<usize> = (0..hard.len()).filter(|index| hard[*index].is_some()).collect();
+    let (mut low, mut high) = (0, printed.len());
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        let cut = printed.get(middle).copied().unwrap_or(hard.len());
+        kept.iter_mut().zip(&hard).enumerate().for_each(|(i, (k, h))| *k = if i < cut { *h } else { None });
+        if fits(price(base, &kept, Headings::Keep)) { low = middle } else { high = middle - 1 }
+    }
+    let cut = printed.get(low).copied().unwrap_or(hard.len());
+    kept.iter_mut().zip(&hard).enumerate().for_each(|(i, (k, h))| *k = if i < cut { *h } else { None });
+    render(base, &kept, Headings::Keep).text
+}
+
+/// The largest share of the pinned items that any choice could keep word for word within `budget`: what the cheapest
+/// need without headings, empty lines or anything they hang on. No output can do better, and hardly any can do as well.
+pub(super) fn best_possible(base: &Base, budget: usize, wanted: impl Fn(usize) -> bool) -> Option<f64> {
+    let mut prices: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (_, item) in base.items().iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        let text = base.text_of(item);
+        let units = base.tokenizer().units(text);
+        prices.entry(text).and_modify(|(_, count)| *count += 1).or_insert((units.min(item.layout.units), 1));
+    }
+    let all: usize = prices.values().map(|(_, count)| count).sum();
+    // Word for word, and often what is said twice is kept at one price: a fractional knapsack bounds the whole one.
+    let mut prices: Vec<(usize, usize)> = prices.into_values().collect();
+    prices.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.cmp(b)));
+    let mut left = budget;
+    if base.tokenizer() == super::tokens::Tokenizer::Chars4 {
+        left *= 4;
+    }
+    let mut kept = 0.0;
+    for (units, count) in prices {
+        if units > left {
+            kept += count as f64 * left as f64 / units as f64;
+            break;
+        }
+        left -= units;
+        kept += count as f64;
+    }
+    (all > 0).then(|| (kept / all as f64).min(1.0))
+}
+
 fn report(base: &Base, choice: &Choice<'_>, rendered: Rendered, restored: usize) -> Compaction {
     let change = |item: &Item| {
         let text = base.text_of(item);
@@ -455,7 +383,7 @@ fn report(base: &Base, choice: &Choice<'_>, rendered: Rendered, restored: usize)
         match form {
             None => dropped.push(change(item)),
             Some(Form::Short(_)) => compressed.push(change(item)),
-            Some(Form::Full) => pinned += usize::from(item.pinned()),
+            Some(_) => pinned += usize::from(item.pinned()),
         }
     }
     let tokens_out = base.tokenizer().count(&rendered.text);

@@ -3,7 +3,7 @@
 use super::base::Base;
 use super::canonical::{key_words, words};
 use super::check::check;
-use super::verify::{guards, missing};
+use super::verify::{Guard, guards, missing};
 use crate::taxonomy::KnowledgeType;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -70,13 +70,34 @@ pub fn preservation(base: &Base, output: &str) -> Preservation {
     for item in base.items() {
         let share = &mut by_type[item.lane().index()];
         share.of += 1;
-        share.kept += usize::from(lines.hold(base.text_of(item)));
+        let text = base.text_of(item);
+        share.kept += usize::from(output.contains(text) || lines.hold(text));
     }
     Preservation {
         by_type,
         verbatim: Share { kept: guards.len() - absent, of: guards.len() },
         qualified: Share { kept: checked.kept, of: guards.len() },
     }
+}
+
+/// What is left of the items that annotators labelled, by their labels: by the key-token test for each type in the order
+/// of [`KnowledgeType::ALL`], and the constraints that stand word for word. `labels` are in the order of the items.
+pub fn labelled_preservation(base: &Base, labels: &[Option<KnowledgeType>], output: &str) -> ([Share; 6], Share) {
+    let lines = Lines::of(output);
+    let mut by_type = [Share::default(); 6];
+    let mut guards = Vec::new();
+    for (item, label) in base.items().iter().zip(labels) {
+        let Some(label) = label else { continue };
+        let share = &mut by_type[label.index()];
+        share.of += 1;
+        let text = base.text_of(item);
+        share.kept += usize::from(output.contains(text) || lines.hold(text));
+        if *label == KnowledgeType::Constraint {
+            guards.push(Guard::of(base, item));
+        }
+    }
+    let absent = missing(&guards, output).len();
+    (by_type, Share { kept: guards.len() - absent, of: guards.len() })
 }
 
 /// Passages of an output, by the words they hold. A passage is a run of lines without an empty one: enough for an item

@@ -46,6 +46,7 @@
 //!   with: { sarif_file: agent-files.sarif }
 //! ```
 
+mod ablations;
 mod base;
 mod baselines;
 mod canonical;
@@ -53,13 +54,16 @@ mod check;
 mod compact;
 mod cycle;
 mod decompose;
+mod dense;
 mod index;
 mod kmeans;
 mod layout;
 mod lint;
 mod measure;
+mod readback;
 mod render;
 mod retrieve;
+mod scaling;
 mod shorten;
 mod tables;
 mod tokens;
@@ -67,6 +71,7 @@ mod topics;
 mod verify;
 mod watch;
 
+pub use ablations::{Ablations, DENSE, LabelAblation, VerifierAblation, ablations};
 pub use base::{Base, Item, ItemId, Judgement};
 pub use baselines::{Baseline, chunk_by_paragraph, chunk_by_tokens, chunk_by_topic};
 pub use canonical::Canonical;
@@ -74,13 +79,15 @@ pub use check::{Check, Lost, Weakened, check, key_token_share, not_kept, word_se
 pub use compact::{Change, Compaction, Outcome, Refusal, Verdict, compact};
 pub use cycle::{Cycle, SplitBase, triage};
 pub use decompose::{Decomposition, Locality, Partition, SPLIT_ABOVE, TooNarrow, decompose, locality};
+pub use dense::{Dense, Embed, Rerank, rerank};
 pub use index::{Entry, Index, IndexError};
 pub use kmeans::{Leaf, WordVector, split};
 pub use lint::{Finding, Lint, Rule, lint, sarif};
-pub use measure::{KEY_TOKEN_SHARE, Preservation, Share, preservation};
+pub use measure::{KEY_TOKEN_SHARE, Preservation, Share, labelled_preservation, preservation};
 pub use retrieve::{Found, Pinning, Query, Retrieved, retrieve, retrieve_by};
+pub use scaling::{Opened, Scaling, scaling};
 pub use tables::{
-    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, RetrievalRow, Round, TaggedQuery, compaction_table,
+    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, LabelledRow, Labels, RetrievalRow, Round, TaggedQuery, compaction_table,
     decomposition_table, paper_compaction, retrieval_table, rounds_table,
 };
 pub use tokens::{Budget, BudgetError, Tokenizer};

@@ -13,6 +13,16 @@ pub(super) enum Form<'a> {
     Full,
     /// A shorter text in its place.
     Short(&'a Short),
+    /// The item as it stands, at the margin between empty lines: where it was nested it would be read as part of
+    /// something else.
+    Apart,
+}
+
+impl Form<'_> {
+    /// Whether every word is printed.
+    pub(super) fn is_whole(self) -> bool {
+        !matches!(self, Self::Short(_))
+    }
 }
 
 /// A shorter text of an item, measured with the item's lead.
@@ -56,6 +66,8 @@ pub(super) struct Rendered {
     pub(super) text: String,
     /// Item index and the range of its text in `text`.
     pub(super) places: Vec<(usize, Range<usize>)>,
+    /// For every place where the name of the heading above it begins in `text`; nothing above the first.
+    pub(super) headed: Vec<Option<usize>>,
 }
 
 /// How headings are treated.
@@ -69,11 +81,14 @@ pub(super) enum Headings {
 
 /// Print the choice.
 pub(super) fn render(base: &Base, choice: &Choice<'_>, headings: Headings) -> Rendered {
-    let mut out = Rendered { text: String::new(), places: Vec::new() };
+    let mut out = Rendered { text: String::new(), places: Vec::new(), headed: Vec::new() };
+    let mut heading = None;
     walk(base, choice, headings, |piece| {
         if let Some((level, name)) = piece.heading {
+            heading = Some(out.text.len() + usize::from(level.clamp(1, 6)) + 1);
             push_heading(&mut out.text, level, name);
         } else {
+            out.headed.push(heading);
             let range = push_item(&mut out.text, base, piece);
             out.places.push((piece.index, range));
         }
@@ -94,8 +109,8 @@ pub(super) fn price(base: &Base, choice: &Choice<'_>, headings: Headings) -> usi
         let layout = &base.items()[piece.index].layout;
         if piece.heading.is_none() && piece.shift.is_none() {
             let (one, more) = match piece.form {
-                Form::Full => (layout.units, layout.blank),
                 Form::Short(short) => (short.units, short.blank),
+                _ => (layout.units, layout.blank),
             };
             units += one + if piece.blank { more } else { 0 };
             return;
@@ -120,8 +135,8 @@ pub(super) fn price(base: &Base, choice: &Choice<'_>, headings: Headings) -> usi
 pub(super) fn price_alone(base: &Base, index: usize, form: Form<'_>) -> usize {
     let layout = &base.items()[index].layout;
     match form {
-        Form::Full => layout.units + layout.blank,
         Form::Short(short) => short.units + short.blank,
+        _ => layout.units + layout.blank,
     }
 }
 
@@ -166,8 +181,8 @@ fn push_item(out: &mut String, base: &Base, piece: &Piece<'_>) -> Range<usize> {
     }
     let start = out.len();
     out.push_str(match piece.form {
-        Form::Full => base.text_of(item),
         Form::Short(short) => &short.text,
+        _ => base.text_of(item),
     });
     let end = out.len();
     if !item.layout.tail.is_empty() {
@@ -195,6 +210,10 @@ fn walk<'a>(base: &'a Base, choice: &Choice<'a>, headings: Headings, mut visit: 
                     .ancestors(item.topic)
                     .take_while(|above| !above_or_same(base, *above, topic))
                     .collect();
+                // Back from a topic to one above it, which only a given tree can ask for.
+                if new.is_empty() && item.topic != TopicId::ROOT {
+                    new.push(item.topic);
+                }
                 new.reverse();
                 for id in new {
                     let Some(heading) = heading(base, id) else { continue };
@@ -207,14 +226,16 @@ fn walk<'a>(base: &'a Base, choice: &Choice<'a>, headings: Headings, mut visit: 
             topic = item.topic;
         }
         let layout = &item.layout;
-        let indent = new_indent(items, index, &columns);
+        let apart = form == Form::Apart;
+        let indent = if apart { 0 } else { new_indent(items, index, &columns) };
         let shift = (indent != layout.indent).then_some(indent);
         if layout.entry {
             columns.push((index as u32, indent + layout.column.saturating_sub(layout.indent)));
         }
         let piece = Piece { heading: None, index, form, shift, blank: false };
         if let Some(last) = pending.take() {
-            let tight = last.heading.is_none() && adjoin(base, last.index, index);
+            let tight =
+                last.heading.is_none() && !apart && last.form != Form::Apart && adjoin(base, last.index, index);
             visit(&Piece { blank: !tight, ..last });
         }
         pending = Some(piece);

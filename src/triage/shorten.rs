@@ -47,6 +47,13 @@ const FILLERS: &[&str] = &[
     "currently",
 ];
 
+/// Words that only join others: without them a statement reads like a telegram and says the same. What forbids, obliges,
+/// limits, compares or joins alternatives is not among them.
+const JOINTS: &[&str] = &[
+    "to", "of", "in", "on", "for", "with", "by", "as", "from", "into", "can", "may", "do", "does", "then", "their",
+    "they", "them", "he", "she", "his", "her", "i", "who", "what", "how", "about", "etc", "per", "via",
+];
+
 /// How many words a placeholder keeps.
 const GIST_WORDS: usize = 8;
 
@@ -60,14 +67,13 @@ fn may_shorten(text: &str, kind: ItemKind) -> bool {
         && !text.contains("\\\n")
 }
 
-/// `text` without filler words, on one line; nothing when that saves nothing.
-///
-/// Code spans, links and everything that is not a plain word stay as they are.
-pub(super) fn without_fillers(text: &str, kind: ItemKind) -> Option<String> {
+/// `text` as a telegram, on one line: without filler words and joints; nothing when that saves nothing. Code spans, links
+/// and everything that is not a plain word stay as they are.
+pub(super) fn terse(text: &str, kind: ItemKind) -> Option<String> {
     if !may_shorten(text, kind) {
         return None;
     }
-    shorter(text, drop_fillers(text))
+    shorter(text, drop_words(text, &[FILLERS, JOINTS]))
 }
 
 /// The first sentence of `text`, without asides in parentheses and without filler words.
@@ -107,6 +113,10 @@ fn shorter(text: &str, short: String) -> Option<String> {
 }
 
 fn drop_fillers(text: &str) -> String {
+    drop_words(text, &[FILLERS])
+}
+
+fn drop_words(text: &str, lists: &[&[&str]]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut in_code = false;
     let mut first: Option<&str> = None;
@@ -117,7 +127,7 @@ fn drop_fillers(text: &str) -> String {
             in_code = !in_code;
         }
         first.get_or_insert(word);
-        if plain && FILLERS.iter().any(|filler| filler.eq_ignore_ascii_case(word)) {
+        if plain && lists.iter().any(|list| list.iter().any(|other| other.eq_ignore_ascii_case(word))) {
             continue;
         }
         if !out.is_empty() {
@@ -195,8 +205,8 @@ mod tests {
     fn what_counts_stays() {
         let p = ItemKind::Paragraph;
         assert_eq!(
-            without_fillers("The backend is a REST API that we call over `the wire`.", p).unwrap(),
-            "backend REST API call over `the wire`."
+            terse("The backend is a REST API that we call over `the wire` in each of the regions.", p).unwrap(),
+            "backend REST API call over `the wire` each regions."
         );
         assert_eq!(
             essence("The API is fast (see the wiki). It was written in 2019 by a team.", p).unwrap(),
@@ -204,8 +214,8 @@ mod tests {
         );
         assert_eq!(essence("It works. Never call it twice.", p).unwrap(), "works. Never call twice.");
         assert!(essence("Logs are kept (never in S3).", p).unwrap().contains("(never in S3)"));
-        assert_eq!(without_fillers("```\nthe\n```", ItemKind::Code), None);
-        assert_eq!(without_fillers("The # of items is known", p).unwrap(), "The # of items known");
+        assert_eq!(terse("```\nthe\n```", ItemKind::Code), None);
+        assert_eq!(terse("The # of items is known", p).unwrap(), "The # items known");
         assert_eq!(
             gist("On Monday we moved the whole thing to another cluster", p).unwrap(),
             "On Monday we moved the whole thing to …"
@@ -217,7 +227,7 @@ mod tests {
         /// Only words of the text, in their order, and settled after one go.
         #[test]
         fn shortening_only_leaves_out(text in "(the |is |It |A |[A-Za-z]{1,6}[.]? |`the x` |[(]see the y[)] |never |# |1[.] |- ){1,20}z") {
-            for shorten in [without_fillers, essence, gist] {
+            for shorten in [terse, essence, gist] {
                 let Some(short) = shorten(&text, ItemKind::Paragraph) else { continue };
                 let mut words = text.split_whitespace();
                 for word in short.trim_end_matches(" …").split_whitespace() {

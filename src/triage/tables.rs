@@ -2,9 +2,9 @@
 
 use super::base::Base;
 use super::baselines::{Baseline, chunk_by_paragraph, chunk_by_tokens, chunk_by_topic};
-use super::compact::{Verdict, compact};
+use super::compact::{best_possible, compact};
 use super::decompose::{decompose, locality};
-use super::measure::{Preservation, Share, preservation};
+use super::measure::{Preservation, Share, labelled_preservation, preservation};
 use super::retrieve::{Pinning, Query, retrieve};
 use super::tokens::Budget;
 use super::verify::{guards, missing};
@@ -26,6 +26,18 @@ pub struct CompactionRow {
     pub verbatim: Option<f64>,
     /// Share of flagged constraints that stand with every qualifier.
     pub qualified: Option<f64>,
+    /// The same by the labels of annotators, where there are any.
+    pub labelled: Option<LabelledRow>,
+}
+
+/// One strategy by the labels of annotators: shares of all labelled items of all configurations, for a single one has
+/// few of each type.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LabelledRow {
+    /// Preservation by the key-token test for C, P, B, F, E.
+    pub by_type: [Share; 5],
+    /// Constraints that stand word for word.
+    pub verbatim: Share,
 }
 
 /// The compaction table at one ratio (Tables 5 and 6 of the paper). The three figures that stand together are
@@ -42,6 +54,11 @@ pub struct CompactionTable {
     pub fitting: usize,
     /// Mean share of flagged constraints, word for word, over the answered ones.
     pub recall_of_answered: Option<f64>,
+    /// The most that any output could hold of the flagged constraints word for word, mean over configurations: they are
+    /// so dense that at low ratios all of them do not fit, however they are chosen.
+    pub possible: Option<f64>,
+    /// The same for the constraints by the labels of annotators, were they known.
+    pub possible_labelled: Option<f64>,
     /// How many outputs exceed the budget; always 0.
     pub over_budget: usize,
     /// TypeCompact over all configurations (Safe output, else best effort), TypeCompact over the answered ones alone,
@@ -54,50 +71,74 @@ fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-fn row(strategy: &'static str, measured: &[Preservation]) -> CompactionRow {
-    let rate = |share: fn(&Preservation) -> Share| mean(measured.iter().filter_map(|p| share(p).rate()));
-    CompactionRow {
-        strategy,
-        by_type: std::array::from_fn(|t| mean(measured.iter().filter_map(|p| p.by_type[t].rate()))),
-        all: mean(measured.iter().filter_map(Preservation::mean)),
-        verbatim: rate(|p| p.verbatim),
-        qualified: rate(|p| p.qualified),
+/// Labels of annotators for the items of one base, in their order.
+pub type Labels = Vec<Option<KnowledgeType>>;
+
+/// One output, measured.
+struct Measured {
+    preservation: Preservation,
+    labelled: Option<([Share; 6], Share)>,
+}
+
+fn measure(base: &Base, labels: Option<&Labels>, output: &str) -> Measured {
+    Measured {
+        preservation: preservation(base, output),
+        labelled: labels.map(|labels| labelled_preservation(base, labels, output)),
     }
 }
 
-/// Compact every base to `ratio` percent with every strategy.
-pub fn compaction_table(bases: &[Base], ratio: f64) -> CompactionTable {
+fn row<'a>(strategy: &'static str, measured: impl IntoIterator<Item = &'a Measured>) -> CompactionRow {
+    let measured: Vec<&Measured> = measured.into_iter().collect();
+    let all = || measured.iter().map(|m| &m.preservation);
+    let rate = |share: fn(&Preservation) -> Share| mean(all().filter_map(|p| share(p).rate()));
+    let labelled: Vec<&([Share; 6], Share)> = measured.iter().filter_map(|m| m.labelled.as_ref()).collect();
+    let sum = |shares: &mut dyn Iterator<Item = Share>| {
+        shares.fold(Share::default(), |sum, share| Share { kept: sum.kept + share.kept, of: sum.of + share.of })
+    };
+    CompactionRow {
+        strategy,
+        by_type: std::array::from_fn(|t| mean(all().filter_map(|p| p.by_type[t].rate()))),
+        all: mean(all().filter_map(Preservation::mean)),
+        verbatim: rate(|p| p.verbatim),
+        qualified: rate(|p| p.qualified),
+        labelled: (!labelled.is_empty()).then(|| LabelledRow {
+            by_type: std::array::from_fn(|t| sum(&mut labelled.iter().map(|(by_type, _)| by_type[t]))),
+            verbatim: sum(&mut labelled.iter().map(|(_, verbatim)| *verbatim)),
+        }),
+    }
+}
+
+/// Compact every base to `ratio` percent with every strategy. `labels` has an entry for every base, or none at all.
+pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64) -> CompactionTable {
     let outcomes: Vec<_> = bases.par_iter().map(|base| compact(base, Budget::Percent(ratio))).collect();
-    let measured: Vec<(bool, bool, Preservation)> = bases
-        .par_iter()
-        .zip(&outcomes)
-        .map(|(base, outcome)| {
-            let output = match &outcome.verdict {
-                Verdict::Safe(compaction) => compaction,
-                Verdict::Unsafe(refusal) => &refusal.best_effort,
-            };
-            let over = base.tokenizer().count(&output.output) > outcome.budget;
-            (outcome.safe().is_some(), over, preservation(base, &output.output))
-        })
+    let ours: Vec<Measured> = (0..bases.len())
+        .into_par_iter()
+        .map(|at| measure(&bases[at], labels.get(at), outcomes[at].output()))
         .collect();
-    let answered: Vec<Preservation> = measured.iter().filter(|(safe, ..)| *safe).map(|(.., p)| p.clone()).collect();
-    let all: Vec<Preservation> = measured.iter().map(|(.., p)| p.clone()).collect();
-    let mut rows = vec![row("TypeCompact", &all), row("TypeCompact, answered Safe", &answered)];
+    let safe = |at: &usize| outcomes[*at].safe().is_some();
+    let answered = || (0..bases.len()).filter(safe).map(|at| &ours[at]);
+    let over = |at: &usize| bases[*at].tokenizer().count(outcomes[*at].output()) > outcomes[*at].budget;
+    let mut rows = vec![row("TypeCompact", &ours), row("TypeCompact, answered Safe", answered())];
     for baseline in Baseline::ALL {
-        let measured: Vec<Preservation> = bases
-            .par_iter()
-            .zip(&outcomes)
-            .map(|(base, outcome)| preservation(base, &baseline.compact(base, outcome.budget)))
+        let measured: Vec<Measured> = (0..bases.len())
+            .into_par_iter()
+            .map(|at| measure(&bases[at], labels.get(at), &baseline.compact(&bases[at], outcomes[at].budget)))
             .collect();
         rows.push(row(baseline.as_str(), &measured));
     }
     CompactionTable {
         ratio,
         configurations: bases.len(),
-        answered: answered.len(),
+        answered: answered().count(),
         fitting: outcomes.iter().filter(|outcome| outcome.min_safe_budget <= outcome.budget).count(),
-        recall_of_answered: mean(answered.iter().filter_map(|p| p.verbatim.rate())),
-        over_budget: measured.iter().filter(|(_, over, _)| *over).count(),
+        recall_of_answered: mean(answered().filter_map(|m| m.preservation.verbatim.rate())),
+        possible: mean(bases.iter().zip(&outcomes).filter_map(|(base, outcome)| {
+            best_possible(base, outcome.budget, |index| base.items()[index].pinned())
+        })),
+        possible_labelled: mean(bases.iter().zip(&outcomes).zip(labels).filter_map(|((base, outcome), labels)| {
+            best_possible(base, outcome.budget, |index| labels.get(index) == Some(&Some(KnowledgeType::Constraint)))
+        })),
+        over_budget: (0..bases.len()).filter(over).count(),
         rows,
     }
 }
@@ -326,7 +367,7 @@ mod tests {
     fn answered_is_what_fits_and_safe_answers_are_whole() {
         let bases = [base(A), base(&A.replace("Never", "Ever"))];
         for ratio in [70.0, 50.0, 10.0] {
-            let table = compaction_table(&bases, ratio);
+            let table = compaction_table(&bases, &[], ratio);
             assert_eq!((table.answered, table.over_budget), (table.fitting, 0));
             assert!(table.recall_of_answered.is_none_or(|recall| recall == 1.0), "{table:?}");
             assert_eq!(table.rows.len(), 2 + Baseline::ALL.len());

@@ -18,6 +18,11 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// The guard of one item of `base`.
+    pub(super) fn of(base: &Base, item: &super::base::Item) -> Self {
+        Self { id: item.id, line: item.line, text: base.text_of(item).to_owned(), risk: item.judgement.risk }
+    }
+
     /// Negation and object phrase: what `check` looks for when the words have changed.
     pub fn canonical(&self) -> Canonical {
         Canonical::of(&self.text)
@@ -26,13 +31,7 @@ impl Guard {
 
 /// The guards of every pinned item of `base`, in document order.
 pub fn guards(base: &Base) -> Vec<Guard> {
-    let guard = |item: &super::base::Item| Guard {
-        id: item.id,
-        line: item.line,
-        text: base.text_of(item).to_owned(),
-        risk: item.judgement.risk,
-    };
-    base.items().iter().filter(|item| item.pinned()).map(guard).collect()
+    base.items().iter().filter(|item| item.pinned()).map(|item| Guard::of(base, item)).collect()
 }
 
 /// The positions of `guards` whose words do not stand in `output` as a passage of their own: from the start of a line

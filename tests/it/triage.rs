@@ -75,6 +75,28 @@ fn check_and_lint_end_with_code_6_when_they_find_something() {
 }
 
 #[test]
+fn per_item_answers_come_as_lines_of_json() {
+    let dir = folder();
+    let path = dir.path();
+    let lines = |args: &[&str]| -> Vec<serde_json::Value> {
+        let printed = aac(path, args).stdout;
+        String::from_utf8(printed).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    std::fs::write(path.join("after.md"), "Never write to the production database.").unwrap();
+    let fates = lines(&["check", "AGENTS.md", "after.md", "--jsonl"]);
+    assert_eq!(fates.len(), 2, "{fates:?}");
+    assert_eq!((&fates[0]["status"], &fates[0]["line"]), (&"weakened".into(), &7.into()));
+    assert_eq!(fates[1]["status"], "lost");
+    std::fs::write(path.join("bad.md"), "# A\n\nSee [the rules](gone.md).\n\nAnd [more](away.md).\n").unwrap();
+    let findings = lines(&["lint", "bad.md", "AGENTS.md", "--jsonl"]);
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert_eq!((&findings[1]["file"], &findings[1]["line"]), (&"bad.md".into(), &5.into()));
+    assert_eq!(lines(&["retrieve", "AGENTS.md", "--query", "logo", "-k", "3", "--jsonl"]).len(), 3);
+    assert_eq!(aac(path, &["lint", "bad.md", "--jsonl", "--json"]).status.code(), Some(2));
+    assert_eq!(aac(path, &["compact", "AGENTS.md", "--budget", "9", "--model", "gone"]).status.code(), Some(2));
+}
+
+#[test]
 fn decompose_retrieve_and_triage_keep_constraints_with_their_parts() {
     let dir = folder();
     let path = dir.path();
