@@ -4,7 +4,7 @@ use super::knowledge::{ReadArgs, budget};
 use super::{Context, Exit, Failure};
 use crate::segment::flatten;
 use crate::terminal::say;
-use crate::triage::{Budget, Decomposition, TooNarrow, decompose, locality};
+use crate::triage::{Budget, Decomposition, TooNarrow, decompose};
 use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -48,12 +48,11 @@ pub(super) async fn run(context: &Context, args: &DecomposeArgs) -> Result<Exit,
         Ok(parts) => parts,
         Err(refusal) => return refused(context, &refusal),
     };
-    let held: Vec<Vec<usize>> = parts.partitions.iter().map(|part| [&part.items[..], &part.copies].concat()).collect();
     let report = Report {
         status: "safe",
         tokens_in: parts.tokens_in,
         budget: args.budget.of(base.tokens()),
-        violations: locality(&base, &held).missing,
+        violations: parts.locality(&base).missing,
         overhead: parts.overhead,
         partitions: write(&parts, &args.out)?,
     };

@@ -318,7 +318,7 @@ impl Base {
 
     /// σ: the scope of every pinned item, by its index; nothing for the others.
     pub fn scopes(&self) -> Vec<Option<Scope>> {
-        let scopes = Scopes::new(&self.topics);
+        let scopes = Scopes::among(&self.topics, self.items.iter().map(|item| self.text_of(item)));
         let of = |item: &Item| item.pinned().then(|| scopes.of(self.text_of(item), item.topic));
         self.items.iter().map(of).collect()
     }

@@ -265,6 +265,10 @@ fn settle(base: &Base, core: Core, budget: usize) -> Verdict {
     refuse(base, budget)
 }
 
+/// What a flagged constraint counts beside its risk when not all of them fit. By risk alone hardly any of the many doubtful
+/// ones would stay; without risk, short ones would push out those that are constraints for certain.
+const FLAGGED: f32 = 0.1;
+
 /// The hard lane does not fit: keep the most risk per token.
 fn refuse(base: &Base, budget: usize) -> Verdict {
     let mut steps: Vec<Step<'_>> = Vec::new();
@@ -284,7 +288,7 @@ fn refuse(base: &Base, budget: usize) -> Verdict {
     let density = |step: &Step<'_>| {
         let item = &base.items()[step.index];
         let times = said.get(base.text_of(item)).copied().unwrap_or(1) as f32;
-        times * worth(item.judgement.risk) / step.cost.max(1) as f32
+        times * (FLAGGED + item.judgement.risk) / step.cost.max(1) as f32
     };
     steps.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.index.cmp(&b.index)));
     let mut filling = Filling::new(base, vec![None; base.items().len()]);
@@ -300,15 +304,6 @@ fn refuse(base: &Base, budget: usize) -> Verdict {
         missing(&guards, &rendered.text).into_iter().map(|index| guards[index].clone()).collect();
     lost.sort_by(|a, b| b.risk.total_cmp(&a.risk).then(a.line.cmp(&b.line)));
     Verdict::Unsafe(Refusal { lost, best_effort: report(base, &choice, rendered, 0) })
-}
-
-fn worth(risk: f32) -> f32 {
-    match std::env::var("WORTH").as_deref() {
-        Ok("one") => 1.0,
-        Ok("sqrt") => risk.max(0.01).sqrt(),
-        Ok("floor") => 0.5 + risk,
-        _ => risk.max(0.01),
-    }
 }
 
 /// What the operator would print without its verifier: hard items in document order until the budget is spent, and where

@@ -72,8 +72,8 @@ pub struct Locality {
 
 /// Split `base` into partitions of at most `budget` tokens each.
 ///
-/// Every item is in one partition; every constraint is in each partition that holds an item, placed or copied, of a
-/// topic in its scope. An item that does not fit together with its constraints makes the whole refuse.
+/// Every item is placed in one partition; every constraint is in each partition where an item of a topic in its scope is
+/// placed. An item that does not fit together with its constraints makes the whole refuse.
 ///
 /// ```
 /// use aac::taxonomy::KnowledgeType::{Belief, Constraint};
@@ -120,14 +120,19 @@ pub fn decompose(base: &Base, budget: Budget) -> Result<Decomposition, Box<TooNa
     Ok(Decomposition { partitions, tokens_in: base.tokens(), overhead })
 }
 
-/// Count where `partitions` (indices of items) break the rule that a constraint stands wherever it binds.
-pub fn locality(base: &Base, partitions: &[Vec<usize>]) -> Locality {
+/// Count where partitions break the rule that a constraint stands wherever it binds: by each partition the indices of the
+/// items that were placed in it, and those of the items that were copied there.
+///
+/// A partition calls for what binds in the topics of its own items. A copy stands for the topics that it was copied for,
+/// so a constraint that binds in its own topic alone is copied nowhere, as in the paper.
+pub fn locality<'a>(base: &Base, partitions: impl IntoIterator<Item = (&'a [usize], &'a [usize])>) -> Locality {
     let scopes = base.scopes();
     let items = base.items();
-    let mut locality = Locality { partitions: partitions.len(), violating: 0, missing: 0 };
-    for partition in partitions {
-        let held: std::collections::HashSet<&str> = partition.iter().map(|i| base.text_of(&items[*i])).collect();
-        let mut topics: Vec<TopicId> = partition.iter().map(|i| items[*i].topic).collect();
+    let mut locality = Locality { partitions: 0, violating: 0, missing: 0 };
+    for (placed, copies) in partitions {
+        let held: std::collections::HashSet<&str> =
+            placed.iter().chain(copies).map(|i| base.text_of(&items[*i])).collect();
+        let mut topics: Vec<TopicId> = placed.iter().map(|i| items[*i].topic).collect();
         topics.sort_unstable();
         topics.dedup();
         let binds = |scope: &Scope| topics.iter().any(|topic| scope.covers(*topic));
@@ -136,10 +141,18 @@ pub fn locality(base: &Base, partitions: &[Vec<usize>]) -> Locality {
             .enumerate()
             .filter(|(index, scope)| scope.as_ref().is_some_and(binds) && !held.contains(base.text_of(&items[*index])))
             .count();
+        locality.partitions += 1;
         locality.missing += missing;
         locality.violating += usize::from(missing > 0);
     }
     locality
+}
+
+impl Decomposition {
+    /// Where this decomposition breaks the rule: nowhere, and this is how to see it.
+    pub fn locality(&self, base: &Base) -> Locality {
+        locality(base, self.partitions.iter().map(|part| (&part.items[..], &part.copies[..])))
+    }
 }
 
 #[cfg(test)]

@@ -233,8 +233,7 @@ pub fn decomposition_table(bases: &[Base], share: f64) -> Vec<DecompositionRow> 
         .par_iter()
         .map(|base| {
             let parts = decompose(base, Budget::Percent(share)).ok()?;
-            let held: Vec<Vec<usize>> = parts.partitions.iter().map(|p| [&p.items[..], &p.copies].concat()).collect();
-            let found = locality(base, &held);
+            let found = parts.locality(base);
             Some((found.violating as f64 / found.partitions.max(1) as f64, parts.overhead))
         })
         .collect();
@@ -250,7 +249,8 @@ pub fn decomposition_table(bases: &[Base], share: f64) -> Vec<DecompositionRow> 
         let found: Vec<(f64, f64)> = bases
             .par_iter()
             .map(|base| {
-                let found = locality(base, &chunk(base, Budget::Percent(share).of(base.tokens())));
+                let chunks = chunk(base, Budget::Percent(share).of(base.tokens()));
+                let found = locality(base, chunks.iter().map(|placed| (&placed[..], &[][..])));
                 (found.violating as f64 / found.partitions.max(1) as f64, 0.0)
             })
             .collect();

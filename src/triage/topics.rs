@@ -164,12 +164,14 @@ impl Scope {
 /// In this order: an explicit `scope: a, b` mark in the text (`global` and `all` mean everywhere, and so does a name
 /// that is no topic); a section whose name makes its rules global (Rules, Constraints, Safety, Project Conventions and
 /// the same with a qualifier such as "Critical rules"); otherwise the constraint's own topic with all below it and
-/// every topic whose name the text mentions. A constraint under no heading binds everywhere.
+/// every topic whose name the text mentions, unless that is a common word in the base. A constraint under no heading binds everywhere.
 pub struct Scopes<'t> {
     tree: &'t TopicTree,
     /// Names worth looking for, and the topic of each pattern.
     names: Option<AhoCorasick>,
     named: Vec<TopicId>,
+    /// For every pattern, whether the items use it as a common word.
+    common: Vec<bool>,
     /// For every topic, whether it or one above it makes its rules global.
     global: Vec<bool>,
 }
@@ -178,6 +180,10 @@ static MARK: LazyLock<Regex> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the pattern is fixed, and a test reads it")]
     Regex::new(r"(?i)(?:^|[\s(\[<{])scope:\s*([^\])>}\n.;]+)").expect("a valid pattern")
 });
+
+/// A name is a common word from this share of the items of a base on, and from so many items.
+const COMMON_SHARE: f64 = 0.05;
+const COMMON_AT_LEAST: usize = 4;
 
 /// Section names that say nothing about a subject: a mention of "usage" is no mention of a topic.
 const PLAIN_NAMES: &[&str] = &[
@@ -238,7 +244,34 @@ impl<'t> Scopes<'t> {
             // Building fails only for more patterns than ids can count; without names, mentions widen no scope.
             AhoCorasickBuilder::new().ascii_case_insensitive(true).build(&patterns).ok()
         };
-        Self { tree, names, named, global }
+        let common = vec![false; named.len()];
+        Self { tree, names, named, common, global }
+    }
+
+    /// The same for a base with these items. A name that many of them use ("code", "tests" in a file about tests) is a
+    /// common word there: that a rule uses it as well says nothing about where it binds.
+    pub fn among<'a>(tree: &'t TopicTree, items: impl ExactSizeIterator<Item = &'a str>) -> Self {
+        let mut scopes = Self::new(tree);
+        let most = COMMON_AT_LEAST.max((items.len() as f64 * COMMON_SHARE) as usize);
+        let mut counts = vec![0usize; scopes.named.len()];
+        for text in items {
+            let mut mentioned: Vec<usize> = scopes.mentions(text).collect();
+            mentioned.sort_unstable();
+            mentioned.dedup();
+            mentioned.into_iter().for_each(|pattern| counts[pattern] += 1);
+        }
+        scopes.common = counts.into_iter().map(|count| count > most).collect();
+        scopes
+    }
+
+    /// The patterns that stand in `text` as words of their own.
+    fn mentions<'s>(&'s self, text: &'s str) -> impl Iterator<Item = usize> + 's {
+        let bounded = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+        let all = self.names.iter().flat_map(move |names| names.find_overlapping_iter(text));
+        all.filter(move |found| {
+            bounded(text[..found.start()].chars().next_back()) && bounded(text[found.end()..].chars().next())
+        })
+        .map(|found| found.pattern().as_usize())
     }
 
     /// The scope of a constraint with this text and topic.
@@ -250,14 +283,8 @@ impl<'t> Scopes<'t> {
             return Scope::Global;
         }
         let mut ranges = vec![self.tree.subtree(topic)];
-        if let Some(names) = &self.names {
-            for found in names.find_overlapping_iter(text) {
-                let bounded = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
-                if bounded(text[..found.start()].chars().next_back()) && bounded(text[found.end()..].chars().next()) {
-                    ranges.push(self.tree.subtree(self.named[found.pattern().as_usize()]));
-                }
-            }
-        }
+        let specific = self.mentions(text).filter(|pattern| !self.common[*pattern]);
+        ranges.extend(specific.map(|pattern| self.tree.subtree(self.named[pattern])));
         Scope::of_ranges(ranges)
     }
 
@@ -330,6 +357,18 @@ fn makes_global(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_a_common_word_widens_no_scope() {
+        let tree = TopicTree::of_paths([&["deploy"][..], &["invoices"], &["orders"]]);
+        let orders = tree.find(&["orders"]).unwrap();
+        let items: Vec<String> = (0..40).map(|n| format!("deploy part {n}")).collect();
+        let items = || items.iter().map(String::as_str);
+        let rule = "Never deploy orders without invoices";
+        let covered = |scope: Scope| (1..4).filter(|id| scope.covers(TopicId(*id))).count();
+        assert_eq!(covered(Scopes::new(&tree).of(rule, orders)), 3);
+        assert_eq!(covered(Scopes::among(&tree, items()).of(rule, orders)), 2);
+    }
     use crate::segment::segment;
 
     const DOC: &str = "Top rule\n\n# App\n\nintro\n\n## Rules\n\na\n\n### Git\n\nb\n\n## Database\n\nc\n\n### Migrations\n\nd\n\n## Deploy\n\ne\n";

@@ -46,6 +46,10 @@ pub(super) struct Step<'a> {
     pub(super) form: Form<'a>,
 }
 
+/// What a token of a procedure counts against one of a fact or a taste, in halves. Facts are many and say little each; with
+/// equal weights procedures would take the room of nearly all of them.
+const PROCEDURE: usize = 4;
+
 /// The steps in the order in which they are tried: by rank, then cheapest first, so that as many items as possible are
 /// kept, then in document order.
 pub(super) fn steps<'a>(base: &Base, core: &Choice<'_>, shorter: &'a [Shorter]) -> Vec<Step<'a>> {
@@ -55,24 +59,26 @@ pub(super) fn steps<'a>(base: &Base, core: &Choice<'_>, shorter: &'a [Shorter]) 
             continue;
         }
         let Shorter { essence, terse } = &shorter[index];
-        let mut add = |rank, form| steps.push(Step { rank, cost: price_alone(base, index, form), index, form });
-        // Procedures as they are and facts and tastes in short; procedures in short; placeholders of what happened and
-        // the essence of what did not fit; then room is given back in the same order.
+        let weight = if item.lane() == KnowledgeType::Procedural { PROCEDURE } else { 2 };
+        let mut add =
+            |rank, form| steps.push(Step { rank, cost: weight * price_alone(base, index, form), index, form });
+        // Procedures, facts and tastes in short; placeholders of what happened; the essence of what did not fit; then room
+        // is given back, to procedures first.
         match item.lane() {
             KnowledgeType::Constraint => {}
             KnowledgeType::Procedural if item.kind == ItemKind::Setting && index == 0 => add(0, Form::Full),
             KnowledgeType::Procedural => {
-                add(1, Form::Full);
-                terse.iter().for_each(|short| add(2, Form::Short(short)));
-                essence.iter().for_each(|short| add(4, Form::Short(short)));
+                add(1, terse.as_ref().map_or(Form::Full, Form::Short));
+                essence.iter().for_each(|short| add(3, Form::Short(short)));
+                add(4, Form::Full);
             }
             KnowledgeType::Belief | KnowledgeType::Preference => {
                 add(1, terse.as_ref().map_or(Form::Full, Form::Short));
-                essence.iter().for_each(|short| add(4, Form::Short(short)));
+                essence.iter().for_each(|short| add(3, Form::Short(short)));
                 add(5, Form::Full);
             }
             KnowledgeType::Episodic => {
-                add(3, essence.as_ref().map_or(Form::Full, Form::Short));
+                add(2, essence.as_ref().map_or(Form::Full, Form::Short));
                 add(6, Form::Full);
             }
             KnowledgeType::Meta => add(7, Form::Full),

@@ -46,7 +46,7 @@ pub(super) struct Needs {
     pub(super) pinned: Vec<usize>,
     /// Place among the constraints, by item index.
     pub(super) place: Vec<Option<usize>>,
-    /// By topic: the constraints that bind in it, and those that bind where one of these stands, and so on.
+    /// By topic: the constraints that bind in it.
     pub(super) by_topic: Vec<Set>,
     /// By topic: units of its heading.
     pub(super) headings: Vec<usize>,
@@ -72,24 +72,7 @@ impl Needs {
                 _ => direct.iter_mut().for_each(|set| set.insert(at)),
             }
         }
-        // A copy brings its own topic along, and with it what binds there.
-        let by_topic = (0..topics)
-            .map(|topic| {
-                let mut closed = direct[topic].clone();
-                let mut visited = vec![false; topics];
-                visited[topic] = true;
-                let mut open: Vec<usize> = closed.iter().collect();
-                while let Some(at) = open.pop() {
-                    let from = base.items()[pinned[at]].topic.0 as usize;
-                    if !std::mem::replace(&mut visited[from], true) {
-                        open.extend(direct[from].without(&closed));
-                        closed.add(&direct[from]);
-                    }
-                }
-                closed
-            })
-            .collect();
         let headings = (0..topics).map(|topic| price_heading(base, TopicId(topic as u32))).collect();
-        Self { pinned, place, by_topic, headings }
+        Self { pinned, place, by_topic: direct, headings }
     }
 }

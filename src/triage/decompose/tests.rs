@@ -75,8 +75,7 @@ proptest! {
         ));
         match decompose(&base, Budget::Percent(share)) {
             Ok(parts) => {
-                let all: Vec<Vec<usize>> = parts.partitions.iter().map(|p| [&p.items[..], &p.copies].concat()).collect();
-                prop_assert_eq!(locality(&base, &all).missing, 0);
+                                prop_assert_eq!(parts.locality(&base).missing, 0);
                 let mut placed: Vec<usize> = parts.partitions.iter().flat_map(|p| p.items.clone()).collect();
                 placed.sort_unstable();
                 prop_assert_eq!(placed, (0..base.items().len()).collect::<Vec<_>>());
