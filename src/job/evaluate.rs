@@ -3,7 +3,6 @@
 pub mod classifier;
 pub mod configurations;
 pub mod paper;
-pub mod policies;
 pub mod retrieval;
 
 use super::judging::JudgeError;

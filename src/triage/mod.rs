@@ -60,6 +60,7 @@ mod kmeans;
 mod layout;
 mod lint;
 mod measure;
+pub mod policies;
 mod readback;
 mod render;
 mod retrieve;

@@ -19,8 +19,8 @@ pub(super) fn misread(base: &Base, rendered: &Rendered) -> Vec<usize> {
     let mut last = None;
     for ((index, range), heading) in rendered.places.iter().zip(&rendered.headed) {
         // Something between two items that nobody printed: the one above it went wrong.
-        while let Some(stray) = read.next_if(|span| span.end as usize <= range.start) {
-            wrong.extend(last.filter(|_| stray.start < stray.end));
+        while read.next_if(|span| span.end as usize <= range.start).is_some() {
+            wrong.push(last.unwrap_or(*index));
         }
         last = Some(*index);
         let front = base.items()[*index].kind == ItemKind::Setting && range.start == 0;
@@ -101,9 +101,8 @@ pub(super) fn mend(base: &Base, mut choice: Vec<Option<Form<'static>>>) -> Core 
     Core::Whole
 }
 
-/// The same choice with what does not read back set apart, as far as that helps; the number of items that do not read
-/// back in the end.
-pub(super) fn apart(base: &Base, choice: &mut [Option<Form<'static>>]) -> (Rendered, usize) {
+/// Print a choice with what does not read back set apart, as far as that helps.
+pub(super) fn apart(base: &Base, choice: &mut [Option<Form<'static>>]) -> Rendered {
     let mut rendered = render(base, choice, Headings::Keep);
     for _ in 0..ATTEMPTS / 3 {
         let wrong = misread(base, &rendered);
@@ -113,12 +112,11 @@ pub(super) fn apart(base: &Base, choice: &mut [Option<Form<'static>>]) -> (Rende
             changed |= set_apart(base, choice, &printed, *index);
         }
         if !changed {
-            return (rendered, wrong.len());
+            break;
         }
         rendered = render(base, choice, Headings::Keep);
     }
-    let wrong = misread(base, &rendered).len();
-    (rendered, wrong)
+    rendered
 }
 
 /// Set an item and the printed ones before and after it apart; whether that changed anything.

@@ -5,8 +5,8 @@
 
 use aac::classify::{Policy, linear};
 use aac::corpus::Sha256;
-use aac::job::evaluate::policies::{AIRLINE, RETAIL};
 use aac::taxonomy::{KnowledgeType, OperatingPoint};
+use aac::triage::policies::{AIRLINE, RETAIL};
 use aac::triage::{Base, Budget, Judgement, Tokenizer, compact, guards, missing};
 use std::path::PathBuf;
 

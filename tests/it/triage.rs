@@ -120,3 +120,32 @@ fn decompose_retrieve_and_triage_keep_constraints_with_their_parts() {
     assert_eq!(cycle.status.code(), Some(0));
     assert!(String::from_utf8(cycle.stdout).unwrap().contains("You must not log passwords"));
 }
+
+#[test]
+fn tables_of_the_operators_are_printed_for_a_folder_of_files() {
+    let dir = folder();
+    let path = dir.path();
+    std::fs::create_dir(path.join("files")).unwrap();
+    for (name, shop) in [("a.md", "shop"), ("b.md", "mill"), ("c.md", "farm")] {
+        std::fs::write(path.join("files").join(name), RULES.replace("shop", shop)).unwrap();
+    }
+    let found = json(&aac(path, &["evaluate", "compaction", "files", "--json"]));
+    assert_eq!((&found["configurations"], &found["flagged"].as_u64().map(|n| n >= 6)), (&3.into(), &Some(true)));
+    for ratio in found["tables"]["ratios"].as_array().unwrap() {
+        assert_eq!((&ratio["answered"], &ratio["over_budget"]), (&ratio["fitting"], &0.into()));
+        let possible = ratio["possible"].as_f64().unwrap();
+        assert!(ratio["rows"][0]["verbatim"].as_f64().unwrap() <= possible + 1e-9, "{ratio}");
+    }
+    assert_eq!(found["tables"]["ablations"]["verifier"].as_array().map(Vec::len), Some(3));
+    let found = json(&aac(path, &["evaluate", "rounds", "files", "--take", "2", "--json"]));
+    assert_eq!((&found["configurations"], &found["tables"][4]["recall"]), (&2.into(), &1.0.into()));
+    let found = json(&aac(path, &["evaluate", "decomposition", "files", "--json"]));
+    let ours = &found["tables"]["strategies"][0];
+    assert_eq!(ours["configurations"].as_u64().unwrap() + ours["refused"].as_u64().unwrap(), 3);
+    assert!(ours["violating"].as_f64().is_none_or(|share| share == 0.0));
+    let policy = ["evaluate", "retrieval", "files", "--policy", "AGENTS.md"];
+    let refused = aac(path, &policy);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("no topic"));
+    assert_eq!(aac(path, &["evaluate", "rounds", "gone"]).status.code(), Some(2));
+}

@@ -6,10 +6,10 @@ use super::super::{Context, Exit, Failure};
 use crate::classify::Policy;
 use crate::classify::rules::RegexRules;
 use crate::job::evaluate::configurations::{AnnotatorLabels, Configuration, configurations};
-use crate::job::evaluate::policies::{PolicyTable, policy_table};
 use crate::job::evaluate::retrieval::{RETAIL_QUERIES, RetrievalEvaluation, evaluate_retrieval, read_queries};
 use crate::job::model::ModelName;
 use crate::taxonomy::OperatingPoint;
+use crate::triage::policies::{PolicyTable, policy_table};
 use crate::triage::{
     Ablations, Base, Baseline, COLUMNS, CompactionTable, DecompositionRow, Labels, Round, Scaling, VerifierAblation,
     ablations, compaction_table, decomposition_table, paper_compaction, rounds_table, scaling,

@@ -15,7 +15,7 @@ pub const DISTRACTORS: usize = 1_000;
 const DOCUMENT: std::ops::Range<usize> = 200..2_000;
 
 /// Risk from which the weighted row puts constraints first.
-const WEIGHTED_FROM: f32 = 0.5;
+const WEIGHTED_FROM: f32 = 0.2;
 
 /// What the table was computed on, and its rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -305,7 +305,7 @@ pub(super) fn finish(
     let mut text = render(base, &choice, Headings::Keep).text;
     let mut tokens = base.tokenizer().count(&text);
     // What lost its neighbours must read as what it was; where the empty lines for that do not fit, the words still do.
-    let mended = apart(base, &mut choice).0.text;
+    let mended = apart(base, &mut choice).text;
     let needed = base.tokenizer().count(&mended);
     if mended != text && needed <= budget {
         (text, tokens) = (mended, needed);

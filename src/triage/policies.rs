@@ -4,9 +4,9 @@
 //! The policies are not part of this repository (MIT licence, from the benchmark's own). Kept here are the line numbers of
 //! the constraints and the first half of the SHA-256 of each line.
 
+use super::{Base, Baseline, Budget, Guard, Item, compact, guards, missing};
 use crate::corpus::Sha256;
 use crate::taxonomy::KnowledgeType;
-use crate::triage::{Base, Baseline, Budget, Item, compact, guards, missing};
 use serde::Serialize;
 
 /// Line and hash of every constraint of the retail policy.
@@ -134,7 +134,7 @@ pub fn hand_picked(text: &str) -> Option<(&'static [(u32, &'static str)], PaperP
 pub fn policy_table(name: &str, base: &Base) -> Option<PolicyTable> {
     let (lines, paper) = hand_picked(base.text())?;
     let picked = |item: &&Item| lines.iter().any(|(line, _)| *line == item.line);
-    let rules: Vec<crate::triage::Guard> = {
+    let rules: Vec<Guard> = {
         let by_hand = base.clone().rejudge(|item, judgement| {
             let mut judgement = judgement;
             judgement.pinned = picked(&item);
