@@ -36,7 +36,7 @@ pub(super) struct Reader {
 impl ReadArgs {
     /// Find the model and make ready to read.
     pub(super) fn reader(&self, context: &Context) -> Result<Reader, Failure> {
-        let found = find_model(&context.model_places(self.model.as_ref())).map_err(Failure::usage)?;
+        let found = find_model(&context.model_places(self.model.as_ref())?).map_err(Failure::usage)?;
         let policy = Policy {
             authority: self.authority,
             weights: context.config.classify.authority,

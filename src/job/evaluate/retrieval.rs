@@ -219,7 +219,7 @@ mod tests {
                 Configuration { name: format!("o/r{n}"), path: "AGENTS.md".to_owned(), text: format!("{text}{n}\n") }
             })
             .collect();
-        let query = TaggedQuery { text: "refund to a card".to_owned(), topics: vec!["returns".to_owned()] };
+        let query = TaggedQuery { text: "where do parcels come from".to_owned(), topics: vec!["returns".to_owned()] };
         let found = evaluate_retrieval(&policy, &others, std::slice::from_ref(&query)).unwrap();
         assert_eq!((found.chunks, found.flagged, found.distractors), (4, 3, DISTRACTORS));
         assert_eq!(found.in_scope, 2.0);
