@@ -90,11 +90,8 @@ fn scale(vector: &mut [f32]) {
 pub fn rerank(index: &Index, query: &str, scores: &[f32], pool: usize, reranker: &dyn Rerank) -> Vec<f32> {
     let mut order: Vec<usize> = (0..scores.len().min(index.entries().len())).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
-    let mut judged: Vec<(f32, usize)> = order
-        .par_iter()
-        .take(pool)
-        .map(|at| (reranker.relevance(query, &index.entries()[*at].text), *at))
-        .collect();
+    let mut judged: Vec<(f32, usize)> =
+        order.par_iter().take(pool).map(|at| (reranker.relevance(query, &index.entries()[*at].text), *at)).collect();
     judged.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut ranked = scores.to_vec();
     // Scores of retrieval are not negative: whatever the pool gets must lie above the best of the rest.

@@ -88,8 +88,8 @@ pub use measure::{KEY_TOKEN_SHARE, Preservation, Share, labelled_preservation, p
 pub use retrieve::{Found, Pinning, Query, Retrieved, retrieve, retrieve_by};
 pub use scaling::{Opened, Scaling, scaling};
 pub use tables::{
-    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, LabelledRow, Labels, RetrievalRow, Round, TaggedQuery, compaction_table,
-    decomposition_table, paper_compaction, retrieval_table, rounds_table,
+    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, LabelledRow, Labels, RetrievalRow, Round, TaggedQuery,
+    compaction_table, decomposition_table, paper_compaction, retrieval_table, rounds_table,
 };
 pub use tokens::{Budget, BudgetError, Tokenizer};
 pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};

@@ -234,8 +234,7 @@ fn walk<'a>(base: &'a Base, choice: &Choice<'a>, headings: Headings, mut visit: 
         }
         let piece = Piece { heading: None, index, form, shift, blank: false };
         if let Some(last) = pending.take() {
-            let tight =
-                last.heading.is_none() && !apart && last.form != Form::Apart && adjoin(base, last.index, index);
+            let tight = last.heading.is_none() && !apart && last.form != Form::Apart && adjoin(base, last.index, index);
             visit(&Piece { blank: !tight, ..last });
         }
         pending = Some(piece);

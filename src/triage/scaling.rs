@@ -52,8 +52,10 @@ pub fn scaling(items: &[&str], most: usize, k: usize) -> Scaling {
         // A short item that holds the words says more about them than a long one.
         shared / (1.0 + words[at].len() as f64).sqrt()
     };
-    let leaf_words: Vec<HashSet<&str>> =
-        leaves.iter().map(|leaf| leaf.members.iter().flat_map(|m| words[*m].iter().map(String::as_str)).collect()).collect();
+    let leaf_words: Vec<HashSet<&str>> = leaves
+        .iter()
+        .map(|leaf| leaf.members.iter().flat_map(|m| words[*m].iter().map(String::as_str)).collect())
+        .collect();
     let best = |query: &[String], among: &mut dyn Iterator<Item = usize>, target: usize| -> bool {
         let own = score(query, target);
         let mut present = false;
@@ -82,7 +84,8 @@ pub fn scaling(items: &[&str], most: usize, k: usize) -> Scaling {
             .iter()
             .enumerate()
             .map(|(at, leaf)| {
-                let shared = keys.iter().filter(|w| leaf_words[at].contains(w.as_str())).map(|w| weight(w)).sum::<f64>();
+                let shared =
+                    keys.iter().filter(|w| leaf_words[at].contains(w.as_str())).map(|w| weight(w)).sum::<f64>();
                 (shared + f64::from(vector.dot(&leaf.centroid)), at)
             })
             .collect();

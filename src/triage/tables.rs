@@ -111,10 +111,8 @@ fn row<'a>(strategy: &'static str, measured: impl IntoIterator<Item = &'a Measur
 /// Compact every base to `ratio` percent with every strategy. `labels` has an entry for every base, or none at all.
 pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64) -> CompactionTable {
     let outcomes: Vec<_> = bases.par_iter().map(|base| compact(base, Budget::Percent(ratio))).collect();
-    let ours: Vec<Measured> = (0..bases.len())
-        .into_par_iter()
-        .map(|at| measure(&bases[at], labels.get(at), outcomes[at].output()))
-        .collect();
+    let ours: Vec<Measured> =
+        (0..bases.len()).into_par_iter().map(|at| measure(&bases[at], labels.get(at), outcomes[at].output())).collect();
     let safe = |at: &usize| outcomes[*at].safe().is_some();
     let answered = || (0..bases.len()).filter(safe).map(|at| &ours[at]);
     let over = |at: &usize| bases[*at].tokenizer().count(outcomes[*at].output()) > outcomes[*at].budget;
@@ -132,9 +130,11 @@ pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64) -> Compac
         answered: answered().count(),
         fitting: outcomes.iter().filter(|outcome| outcome.min_safe_budget <= outcome.budget).count(),
         recall_of_answered: mean(answered().filter_map(|m| m.preservation.verbatim.rate())),
-        possible: mean(bases.iter().zip(&outcomes).filter_map(|(base, outcome)| {
-            best_possible(base, outcome.budget, |index| base.items()[index].pinned())
-        })),
+        possible: mean(
+            bases.iter().zip(&outcomes).filter_map(|(base, outcome)| {
+                best_possible(base, outcome.budget, |index| base.items()[index].pinned())
+            }),
+        ),
         possible_labelled: mean(bases.iter().zip(&outcomes).zip(labels).filter_map(|((base, outcome), labels)| {
             best_possible(base, outcome.budget, |index| labels.get(index) == Some(&Some(KnowledgeType::Constraint)))
         })),

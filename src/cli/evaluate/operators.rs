@@ -406,11 +406,7 @@ fn decomposition_text(found: &Tables<Decompositions>) -> String {
 }
 
 fn scaling_text(found: &Scaling) -> String {
-    let mut rows = vec![vec![
-        "all".to_owned(),
-        format!("{:.3}", found.flat_recall),
-        found.items.to_string(),
-    ]];
+    let mut rows = vec![vec!["all".to_owned(), format!("{:.3}", found.flat_recall), found.items.to_string()]];
     for opened in &found.opened {
         let name = format!("{} of {} leaves", opened.leaves, found.leaves);
         rows.push(vec![name, format!("{:.3}", opened.recall), format!("{:.0}", opened.items_read)]);

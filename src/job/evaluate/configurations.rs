@@ -3,7 +3,7 @@
 use crate::corpus::Sha256;
 use crate::encoding::decode;
 use crate::job::hydrate::shipped_labels;
-use crate::plan::{Targets, TargetError};
+use crate::plan::{TargetError, Targets};
 use crate::repos::{Mode, Repository, SourceKind, discover};
 use crate::segment::flatten;
 use crate::taxonomy::KnowledgeType;
@@ -45,7 +45,9 @@ pub enum ConfigurationError {
     #[error(transparent)]
     Labels(#[from] LabelError),
     /// Nothing was found.
-    #[error("Failed to find a configuration in {0}: name agent files, folders of them, or git repositories that hold some")]
+    #[error(
+        "Failed to find a configuration in {0}: name agent files, folders of them, or git repositories that hold some"
+    )]
     None(String),
 }
 

@@ -90,8 +90,7 @@ pub fn read_queries(text: &str) -> Result<Vec<TaggedQuery>, RetrievalError> {
         topics: Vec<String>,
     }
     let read = |(at, line): (usize, &str)| {
-        let line: Line =
-            serde_json::from_str(line).map_err(|source| RetrievalError::Query { line: at + 1, source })?;
+        let line: Line = serde_json::from_str(line).map_err(|source| RetrievalError::Query { line: at + 1, source })?;
         Ok(TaggedQuery { text: line.text, topics: line.topics.iter().map(|topic| topic.to_lowercase()).collect() })
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(read).collect()

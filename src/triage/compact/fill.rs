@@ -207,4 +207,3 @@ impl<'b, 'a> Filling<'b, 'a> {
         exact
     }
 }
-

@@ -140,7 +140,8 @@ fn an_empty_line_between_neighbours_stays() {
 #[test]
 fn what_does_not_read_back_is_set_apart() {
     // Without the entry between them the second rule would be text of the first one, or code.
-    let text = "- Never aa\n      1. The bb of the cc is a long one that can go\n            * Never dd\n\n     Never ee\n";
+    let text =
+        "- Never aa\n      1. The bb of the cc is a long one that can go\n            * Never dd\n\n     Never ee\n";
     let base = Base::read("a.md", text, Tokenizer::Cl100k, by_first_word);
     let min = compact(&base, Budget::Tokens(0)).min_safe_budget;
     let outcome = compact(&base, Budget::Tokens(min));
@@ -156,8 +157,11 @@ fn pinned(base: &Base) -> Vec<String> {
 
 /// Lines with marks of every kind in any column, with and without empty lines between them.
 fn tangle() -> impl Strategy<Value = String> {
-    let mark = prop::sample::select(&["", "- ", "* ", "+ ", "1. ", "2) ", "10. ", "> ", "-  ", "- - ", "\t- ", "# "][..]);
-    let text = prop::sample::select(&["Never a", "Must b c", "The d e f", "Run `g`", "Never h\n  i", "On j we k", "```\nNever l\n```"][..]);
+    let mark =
+        prop::sample::select(&["", "- ", "* ", "+ ", "1. ", "2) ", "10. ", "> ", "-  ", "- - ", "\t- ", "# "][..]);
+    let text = prop::sample::select(
+        &["Never a", "Must b c", "The d e f", "Run `g`", "Never h\n  i", "On j we k", "```\nNever l\n```"][..],
+    );
     let line = (0usize..14, mark, text, 1usize..3)
         .prop_map(|(blanks, mark, text, feeds)| format!("{}{mark}{text}{}", " ".repeat(blanks), "\n".repeat(feeds)));
     prop::collection::vec(line, 1..14).prop_map(|lines| lines.concat())

@@ -173,11 +173,11 @@ pub(super) fn orders(needs: &Needs, groups: &[Group], many: bool) -> Vec<Vec<usi
     }
     let called = |group: &usize| &needs.by_topic[groups[*group].topic.0 as usize];
     let mut by_scope = document.clone();
-    by_scope.sort_by(|a, b| {
-        called(b).cmp(called(a)).then(groups[*b].units.cmp(&groups[*a].units)).then(a.cmp(b))
-    });
+    by_scope.sort_by(|a, b| called(b).cmp(called(a)).then(groups[*b].units.cmp(&groups[*a].units)).then(a.cmp(b)));
     let mut by_need = document.clone();
-    by_need.sort_by_key(|group| (std::cmp::Reverse(called(group).iter().count()), std::cmp::Reverse(groups[*group].units), *group));
+    by_need.sort_by_key(|group| {
+        (std::cmp::Reverse(called(group).iter().count()), std::cmp::Reverse(groups[*group].units), *group)
+    });
     vec![document, by_size, by_scope, by_need]
 }
 
@@ -261,7 +261,12 @@ pub(super) fn pack(
 }
 
 /// Items placed and copied in a partition, and the units of the copies.
-pub(super) fn copies(base: &Base, needs: &Needs, placed: &Placed, groups: &[Group]) -> ((Vec<usize>, Vec<usize>), usize) {
+pub(super) fn copies(
+    base: &Base,
+    needs: &Needs,
+    placed: &Placed,
+    groups: &[Group],
+) -> ((Vec<usize>, Vec<usize>), usize) {
     let mut here = vec![false; base.items().len()];
     let mut items: Vec<usize> = Vec::new();
     let mut wanted = Set::empty(needs.pinned.len());

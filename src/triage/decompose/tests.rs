@@ -18,7 +18,8 @@ fn a_local_rule_stays_at_home_and_a_global_one_goes_everywhere() {
 
 #[test]
 fn what_does_not_fit_with_its_constraints_is_named() {
-    let text = "# Rules\n\n- Never push to a branch that is not your own, whatever the reason may be.\n\n# Web\n\n- React\n";
+    let text =
+        "# Rules\n\n- Never push to a branch that is not your own, whatever the reason may be.\n\n# Web\n\n- React\n";
     let error = decompose(&base(text), Budget::Tokens(15)).unwrap_err();
     assert!(error.needed > 15 && error.constraints.len() == 1, "{error:?}");
     assert!(decompose(&base(text), Budget::Tokens(error.needed)).is_ok());
@@ -26,15 +27,16 @@ fn what_does_not_fit_with_its_constraints_is_named() {
 
 #[test]
 fn large_topics_are_split_by_what_they_are_about() {
-    let items: String = (0..450)
-        .map(|n| {
-            if n % 2 == 0 {
-                format!("- database table index {n}\n")
-            } else {
-                format!("- button colour style {n}\n")
-            }
-        })
-        .collect();
+    let items: String =
+        (0..450)
+            .map(|n| {
+                if n % 2 == 0 {
+                    format!("- database table index {n}\n")
+                } else {
+                    format!("- button colour style {n}\n")
+                }
+            })
+            .collect();
     let parts = decompose(&base(&format!("# Facts\n\n{items}")), Budget::Tokens(100_000)).unwrap();
     assert_eq!(parts.partitions.len(), 1);
     let parts = decompose(&base(&format!("# Facts\n\n{items}")), Budget::Tokens(900)).unwrap();
