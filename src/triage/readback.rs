@@ -4,6 +4,7 @@
 
 use super::base::{Base, Item};
 use super::render::{Choice, Form, Headings, Rendered, price, render};
+use super::verify::leads;
 use crate::segment::segment;
 use crate::taxonomy::ItemKind;
 
@@ -52,9 +53,7 @@ pub(super) fn misread(base: &Base, rendered: &Rendered) -> Vec<usize> {
 
 /// Whether only quote marks and the like were read along: nothing that says anything.
 fn is_lead(before: Option<&str>) -> bool {
-    before.is_some_and(|lead| {
-        lead.chars().all(|c| matches!(c, ' ' | '\t' | '>' | '-' | '*' | '+' | '.' | ')') || c.is_ascii_digit())
-    })
+    before.is_some_and(|lead| lead.chars().all(leads))
 }
 
 /// A choice that reads back, or nothing but the whole text.

@@ -3,6 +3,7 @@
 use super::base::{Base, ItemId};
 use super::canonical::Canonical;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// What has to be found in an output: one flagged constraint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,16 +46,47 @@ pub fn guards(base: &Base) -> Vec<Guard> {
 /// assert_eq!(missing(&guards, "- Never push.\n"), [1]);
 /// ```
 pub fn missing(guards: &[Guard], output: &str) -> Vec<usize> {
-    // Guards come in the order of the output, so one pass over it finds nearly all of them.
+    // Guards come in the order of the output, so one pass over it finds nearly all that are there; those that are not
+    // would cost a pass each, and are told by their first lines.
+    let openings = openings(output);
     let mut cursor = 0;
     let mut absent = Vec::new();
     for (index, guard) in guards.iter().enumerate() {
+        if guard.text.split('\n').next().is_some_and(|first| !first.is_empty() && !openings.contains(first)) {
+            absent.push(index);
+            continue;
+        }
         match stands(output, &guard.text, cursor).or_else(|| stands(output, &guard.text, 0)) {
             Some(end) => cursor = end,
             None => absent.push(index),
         }
     }
     absent
+}
+
+/// Whether a character may stand between the start of a line and a passage.
+pub(super) fn leads(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '>' | '-' | '*' | '+' | '.' | ')') || c.is_ascii_digit()
+}
+
+/// So many characters of a line are looked at for the start of a passage: a line of marks without end must not cost its
+/// square.
+const LONGEST_LEAD: usize = 256;
+
+/// What a passage that stands in `output` can begin with, up to the end of its first line.
+fn openings(output: &str) -> HashSet<&str> {
+    let mut found = HashSet::new();
+    for line in output.split('\n') {
+        let bare = line.strip_suffix('\r').unwrap_or(line);
+        for (at, c) in bare.char_indices().take(LONGEST_LEAD) {
+            found.insert(&bare[at..]);
+            found.insert(&line[at..]);
+            if !leads(c) {
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// The end of the first place from `from` where `text` stands as a passage.
@@ -66,9 +98,7 @@ fn stands(output: &str, text: &str, from: usize) -> Option<usize> {
     while let Some(found) = output.get(at..)?.find(text) {
         let (start, end) = (at + found, at + found + text.len());
         let line = output[..start].rfind('\n').map_or(0, |feed| feed + 1);
-        let opens = output[line..start]
-            .chars()
-            .all(|c| matches!(c, ' ' | '\t' | '>' | '-' | '*' | '+' | '.' | ')') || c.is_ascii_digit());
+        let opens = output[line..start].chars().all(leads);
         if opens && output[end..].chars().next().is_none_or(|c| matches!(c, '\n' | '\r')) {
             return Some(end);
         }
@@ -106,7 +136,7 @@ pub fn protect(base: &Base, output: &str, budget: usize) -> Guarded {
     let absent = missing(&guards, output);
     let mut whole = output.to_owned();
     if !absent.is_empty() {
-        let lost: std::collections::HashSet<ItemId> = absent.iter().map(|index| guards[*index].id).collect();
+        let lost: HashSet<ItemId> = absent.iter().map(|index| guards[*index].id).collect();
         let appendix = super::compact::render_items(base, |item| item.pinned() && lost.contains(&item.id));
         whole = format!("{}\n\n{appendix}", output.trim_end());
     }
@@ -130,6 +160,16 @@ mod tests {
         assert_eq!(missing(&guards, "* Never push to main\n"), [0]);
         assert_eq!(missing(&guards, "> 1. Never push\n"), [1]);
         assert!(missing(&guards, "- Never push to main\r\n\n- Never push").is_empty());
+    }
+
+    #[test]
+    fn passages_of_several_lines_and_with_marks_of_their_own_are_found() {
+        let guard = |text: &str| Guard { id: ItemId(0), line: 1, text: text.to_owned(), risk: 1.0 };
+        let guards = [guard("3 times at most\n  and never more"), guard("- never"), guard("never\r\nagain")];
+        let output = "> 1. 3 times at most\n  and never more\n\n* - never\n- never\r\nagain\n";
+        assert!(missing(&guards, output).is_empty());
+        assert_eq!(missing(&guards, &output.replace("at most", "at least")), [0]);
+        assert_eq!(missing(&guards, &output.replace("more", "less")), [0]);
     }
 
     #[test]
