@@ -241,7 +241,10 @@ fn sizes(sections: &mut Sections, sizes: &[i64]) {
     sections.plot(
         true,
         "Sizes",
-        "Distinct texts by bytes; each column is twice as wide as the one before.",
+        &format!(
+            "Distinct texts by bytes, the median {}; each column is twice as wide as the one before.",
+            count(*median)
+        ),
         &svg,
         &table,
     );

@@ -242,7 +242,7 @@ pub(super) fn heat(
                 // On light pages only the darkest cells need light text, on dark ones every bright cell needs dark text.
                 let dark = match shade {
                     s if s > 0.85 => " i j",
-                    s if s > 0.5 => " j",
+                    s if s > 0.62 => " j",
                     _ => "",
                 };
                 let _ = write!(
