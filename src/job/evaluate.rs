@@ -54,6 +54,9 @@ pub struct TagEvaluation {
     pub untagged: usize,
     /// Figures by dimension.
     pub dimensions: BTreeMap<String, Scores>,
+    /// What specificity reached on repositories that its points were not fitted to. The figure above it is over labels
+    /// that they were fitted to, if these are the labels that come with aac.
+    pub specificity_fitted: crate::tag::Fitted,
 }
 
 /// The labels in a file, one JSON object a line.
@@ -89,6 +92,7 @@ pub async fn evaluate_tags(store: &Store, labels: &[TagLabel]) -> Result<TagEval
         changed: 0,
         untagged: 0,
         dimensions: BTreeMap::new(),
+        specificity_fitted: crate::tag::Tagger::shipped().fitted(),
     };
     let mut pairs: BTreeMap<Dimension, Vec<(&str, String)>> = BTreeMap::new();
     for label in labels {

@@ -11,9 +11,10 @@ mod passage;
 mod rules;
 pub mod score;
 mod specificity;
+mod words;
 
 pub use rules::RulesError;
-pub use specificity::Measures;
+pub use specificity::{Fitted, Signs};
 
 use crate::corpus::{CommitFact, Platform, Slug};
 use crate::taxonomy::{Authorship, Dimension, Function, Specificity};
@@ -21,7 +22,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Version of the rules and of the code that reads them. A tag made by another version is stale.
-pub const TAGGER_VERSION: u32 = 1;
+pub const TAGGER_VERSION: u32 = 2;
 
 /// What is known about one artifact.
 #[derive(Clone, Copy)]
@@ -173,9 +174,16 @@ impl Tagger {
         Tags { platform, function, resolves_to, authorship, specificity }
     }
 
-    /// The shares that specificity is judged by, for reports and for fitting the thresholds.
-    pub fn measures(&self, input: &TagInput, tags: &Tags) -> Measures {
-        self.specificity.measure(input, tags.function.value, is_unfilled(&tags.authorship))
+    /// How far the points of specificity carry beyond the labels they were fitted to.
+    pub fn fitted(&self) -> Fitted {
+        self.specificity.fitted
+    }
+
+    /// The signs by which the specificity of `input` was weighed, for fitting the points; nothing where its place or
+    /// what it declares settled it.
+    pub fn signs(&self, input: &TagInput, tags: &Tags) -> Option<Signs> {
+        let to = tags.resolves_to.as_deref();
+        self.specificity.signs(input, tags.function.value, to, is_unfilled(&tags.authorship))
     }
 }
 
