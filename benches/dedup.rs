@@ -9,7 +9,7 @@ mod corpus;
 
 use aac::corpus::Sha256;
 use aac::dedup::{Document, FrequencyBuilder, Options, Profile, Relation, Signature, cluster};
-use corpus::Random;
+use corpus::varied;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -40,36 +40,6 @@ fn spread(texts: &[String], count: usize) -> Vec<&str> {
     (0..count.min(texts.len())).map(|n| texts[n * texts.len() / count.min(texts.len())].as_str()).collect()
 }
 
-/// An edited copy: some lines dropped, some words replaced, sometimes a line added or a number changed.
-fn edited(text: &str, seed: u64) -> String {
-    let mut random = Random(seed);
-    let percent = random.below(12);
-    let mut out = String::with_capacity(text.len() + 64);
-    for line in text.lines() {
-        if random.below(100) < percent / 3 {
-            continue;
-        }
-        for (index, word) in line.split(' ').enumerate() {
-            if index > 0 {
-                out.push(' ');
-            }
-            if word.len() > 3 && random.below(400) < percent {
-                out.push_str(["edited", "another", "changed", "other"][random.below(4)]);
-            } else {
-                out.push_str(word);
-            }
-        }
-        out.push('\n');
-    }
-    match random.below(8) {
-        0 => out.push_str("\nUse version 7.3 here.\n"),
-        1 => out.push_str(&format!("\nCopied for team {}.\n", random.below(1 << 20))),
-        2 => out = out.replace("1.", "2.").replace('8', "9"),
-        _ => out.push_str(["\nKeep it short.\n", "\n", "\nAsk when in doubt.\n"][random.below(3)]),
-    }
-    out
-}
-
 fn document(text: &str) -> Document {
     Document { id: Sha256::of(text.as_bytes()), priority: 0, signature: Signature::of(text) }
 }
@@ -78,7 +48,7 @@ fn document(text: &str) -> Document {
 fn quality(texts: &[String], count: usize) {
     let real = spread(texts, count / 2);
     let mut sample: Vec<String> = real.iter().map(|&text| text.to_owned()).collect();
-    sample.extend(real.iter().enumerate().map(|(n, text)| edited(text, n as u64)));
+    sample.extend(real.iter().enumerate().map(|(n, text)| varied(text, n as u64)));
     sample.sort();
     sample.dedup();
     sample.sort_by_key(|text| Sha256::of(text.as_bytes()));
@@ -134,7 +104,7 @@ fn speed(texts: &[String], copies: usize, python: Option<&str>) {
     let mut offsets = vec![0u64];
     let mut out = std::io::BufWriter::new(std::fs::File::create(&data).unwrap());
     for n in 0..copies {
-        let text = edited(base[n % base.len()], n as u64);
+        let text = varied(base[n % base.len()], n as u64);
         out.write_all(text.as_bytes()).unwrap();
         offsets.push(offsets.last().unwrap() + text.len() as u64);
     }

@@ -137,3 +137,34 @@ pub fn made_up(count: usize) -> Vec<String> {
     };
     (0..count).map(one).collect()
 }
+
+/// An edited copy: some lines dropped, some words replaced, sometimes a line added or a number changed.
+pub fn varied(text: &str, seed: u64) -> String {
+    let mut random = Random(seed);
+    let percent = random.below(12);
+    let mut out = String::with_capacity(text.len() + 64);
+    for line in text.lines() {
+        if random.below(100) < percent / 3 {
+            continue;
+        }
+        for (index, word) in line.split(' ').enumerate() {
+            if index > 0 {
+                out.push(' ');
+            }
+            if word.len() > 3 && random.below(400) < percent {
+                out.push_str(["edited", "another", "changed", "other"][random.below(4)]);
+            } else {
+                out.push_str(word);
+            }
+        }
+        out.push('\n');
+    }
+    match random.below(8) {
+        0 => out.push_str("\nUse version 7.3 here.\n"),
+        1 => out.push_str(&format!("\nCopied for team {}.\n", random.below(1 << 20))),
+        2 => out = out.replace("1.", "2.").replace('8', "9"),
+        _ => out.push_str(["\nKeep it short.\n", "\n", "\nAsk when in doubt.\n"][random.below(3)]),
+    }
+    out
+}
+

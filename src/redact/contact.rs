@@ -107,7 +107,8 @@ fn is_real_mail(user: &str, host: &str) -> bool {
 static V4: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d{1,3}(?:\.\d{1,3}){3}").expect("a regular expression"));
 #[expect(clippy::expect_used, reason = "a literal that the tests compile")]
 static V6: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"[0-9A-Fa-f]{1,4}(?::{1,2}[0-9A-Fa-f]{1,4}){3,7}(?:::)?").expect("a regular expression")
+    // What is routed begins with a 2 or a 3 of four digits; whether the rest is an address, the parser decides.
+    Regex::new(r"[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:]{1,40}").expect("a regular expression")
 });
 
 /// Public IP addresses: neither private nor kept for documentation, nor versions and other dotted numbers.
@@ -128,9 +129,11 @@ pub(super) fn addresses(text: &str, found: &mut Vec<RedactionSpan>) {
             found.push(RedactionSpan { start: hit.start(), end: hit.end(), rule: "ipv4", kind: RedactionKind::Ip });
         }
     }
-    for hit in V6.find_iter(text).filter(|hit| free(hit.start(), hit.end())) {
-        if hit.as_str().parse().is_ok_and(is_public_v6) {
-            found.push(RedactionSpan { start: hit.start(), end: hit.end(), rule: "ipv6", kind: RedactionKind::Ip });
+    for hit in V6.find_iter(text) {
+        // A colon after the address is the sentence's, unless it is the second of two.
+        let end = hit.end() - usize::from(hit.as_str().ends_with(':') && !hit.as_str().ends_with("::"));
+        if free(hit.start(), end) && text[hit.start()..end].parse().is_ok_and(is_public_v6) {
+            found.push(RedactionSpan { start: hit.start(), end, rule: "ipv6", kind: RedactionKind::Ip });
         }
     }
 }
@@ -152,8 +155,11 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let [a, b, ..] = ip.segments();
-    // 2000::/3 is what is routed; 2001:db8::/32 and 3fff::/20 are for documentation.
-    (0x2000..0x4000).contains(&a) && !(a == 0x2001 && b == 0xdb8) && !(a == 0x3fff && b < 0x1000)
+    let resolvers = ["2001:4860:4860::8888", "2001:4860:4860::8844", "2606:4700:4700::1111", "2606:4700:4700::1001"];
+    // 2000::/3 is what is routed; 2001:db8::/32 and 3fff::/20 are for documentation; one segment is a network.
+    !resolvers.iter().any(|known| known.parse() == Ok(ip))
+        && ip.segments()[1..].iter().any(|segment| *segment != 0)
+        && (0x2000..0x4000).contains(&a) && !(a == 0x2001 && b == 0xdb8) && !(a == 0x3fff && b < 0x1000)
 }
 
 #[expect(clippy::expect_used, reason = "a literal that the tests compile")]
