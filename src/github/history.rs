@@ -89,7 +89,7 @@ pub(super) fn document(asks: &[HistoryAsk]) -> String {
     document.finish("History")
 }
 
-fn read(asked: usize, value: &Value) -> Vec<Option<Result<PathHistory, Absence>>> {
+pub(super) fn read(asked: usize, value: &Value) -> Vec<Option<Result<PathHistory, Absence>>> {
     (0..asked)
         .map(|index| {
             let alias = format!("r{index}");

@@ -46,6 +46,11 @@ pub async fn search_code(github: &GitHub, query: &str, page: u32) -> Result<Sear
     let path = search_path(query, page);
     let what = format!("page {page} of the search {query:?}");
     let value = github.get(Resource::CodeSearch, path, what.clone()).await?;
+    read_page(what, value)
+}
+
+/// What an answer says. A hit that cannot be read is set aside; the others count.
+pub(super) fn read_page(what: String, value: serde_json::Value) -> Result<SearchPage, Error> {
     let answer: wire::SearchAnswer =
         serde_json::from_value(value).map_err(|error| Error::Malformed { what, why: error.to_string() })?;
     let mut found = SearchPage {
