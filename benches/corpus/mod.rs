@@ -167,4 +167,3 @@ pub fn varied(text: &str, seed: u64) -> String {
     }
     out
 }
-

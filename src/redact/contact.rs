@@ -159,7 +159,9 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
     // 2000::/3 is what is routed; 2001:db8::/32 and 3fff::/20 are for documentation; one segment is a network.
     !resolvers.iter().any(|known| known.parse() == Ok(ip))
         && ip.segments()[1..].iter().any(|segment| *segment != 0)
-        && (0x2000..0x4000).contains(&a) && !(a == 0x2001 && b == 0xdb8) && !(a == 0x3fff && b < 0x1000)
+        && (0x2000..0x4000).contains(&a)
+        && !(a == 0x2001 && b == 0xdb8)
+        && !(a == 0x3fff && b < 0x1000)
 }
 
 #[expect(clippy::expect_used, reason = "a literal that the tests compile")]

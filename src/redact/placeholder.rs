@@ -40,7 +40,10 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     ];
     let lower = value.to_ascii_lowercase();
     // A test key of a payment service is still a key; its prefix is not a sign, nor is that of an age key.
-    let body = ["sk_test_", "rk_test_", "age-secret-key-1"].iter().find_map(|prefix| lower.strip_prefix(prefix)).unwrap_or(&lower);
+    let body = ["sk_test_", "rk_test_", "age-secret-key-1"]
+        .iter()
+        .find_map(|prefix| lower.strip_prefix(prefix))
+        .unwrap_or(&lower);
     SIGNS.iter().any(|sign| body.contains(sign)) || repeats(body)
 }
 
