@@ -49,6 +49,9 @@ struct Rule {
 /// How much of a text a rule's `text` is tried on, in bytes.
 const HEAD: usize = 4 << 10;
 
+/// How many bytes of headings a pointer may have for nothing.
+const HEADINGS: usize = 200;
+
 impl FunctionRules {
     pub(super) fn parse(name: &str, toml: &str) -> Result<Self, RulesError> {
         let file: File = super::rules::read(name, toml)?;
@@ -114,7 +117,9 @@ impl FunctionRules {
             return Some(("pointer.path", offset..offset + whole.len(), whole.trim_start_matches('@').to_owned()));
         }
         let mut found: Option<(Range<usize>, String)> = None;
-        let mut other = 0;
+        // A few headings are a frame; many are what the text says, or comments.
+        let headings = text.lines().map(str::trim).filter(|line| line.starts_with('#')).map(str::len).sum::<usize>();
+        let mut other = headings.saturating_sub(HEADINGS);
         for block in blocks(text) {
             let passage = &text[block.clone()];
             let joined = passage.replace('\n', " ");
@@ -312,6 +317,21 @@ mod tests {
         let text = format!("# Guide\n\nSee `docs/rules.md` for more.\n\n{rules}");
         assert_eq!(tags("AGENTS.md", &text, false).function.value, Function::Instructions);
         assert_eq!(tags("AGENTS.md", "", false).function.value, Function::Instructions);
+    }
+
+    #[test]
+    fn comments_that_name_documents_are_content() {
+        let text = "# Write a prompt here\n".repeat(30) + "# You can name files\n@README.md\n";
+        assert_eq!(tags(".continue/prompts/x.prompt", &text, false).function.value, Function::Command);
+    }
+
+    #[test]
+    fn what_a_folder_holds_outweighs_a_name() {
+        assert_eq!(tags(".windsurf/workflows/spec.md", "Write a spec.", false).function.value, Function::Command);
+        assert_eq!(tags(".claude/commands/prd.md", "Write one.", false).function.value, Function::Command);
+        let toml = "# tools\n[mcp_servers.docs]\ncommand = \"npx\"\n";
+        assert_eq!(tags(".codex/config.toml", toml, false).function.value, Function::Mcp);
+        assert_eq!(tags(".codex/config.toml", "model = \"x\"\n", false).function.value, Function::Settings);
     }
 
     #[test]
