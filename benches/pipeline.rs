@@ -37,7 +37,8 @@ fn git(repository: &Path) -> Command {
 fn read_and_hash(folder: &Path) -> (usize, u64) {
     let (mut blobs, mut bytes) = (0, 0);
     for repository in repositories(folder) {
-        let listed = git(&repository).args(["ls-tree", "-r", "--format=%(objectname)", "HEAD"]).output().unwrap().stdout;
+        let listed =
+            git(&repository).args(["ls-tree", "-r", "--format=%(objectname)", "HEAD"]).output().unwrap().stdout;
         let mut child = git(&repository).args(["cat-file", "--batch"]).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         let feeder = std::thread::spawn(move || input.write_all(&listed));

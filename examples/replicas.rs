@@ -94,7 +94,11 @@ fn replicate(from: &Path, to: &Path, artifacts: usize, seed: u64) {
 fn write_repository(path: &Path, originals: &[Original], seed: u64) {
     std::fs::create_dir_all(path).unwrap();
     assert!(git(path).args(["init", "--quiet", "--bare", "-b", "main"]).status().unwrap().success());
-    let mut child = git(path).args(["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = git(path)
+        .args(["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut stream = std::io::BufWriter::new(child.stdin.take().unwrap());
     let mut random = Random(seed);
     for (commit, trailer) in ["", "\n\nCo-Authored-By: Claude <noreply@anthropic.com>"].iter().enumerate() {

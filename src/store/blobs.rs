@@ -6,8 +6,11 @@ use crate::encoding;
 use crate::taxonomy::TextEncoding;
 use rayon::prelude::*;
 use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 /// zstd level of stored bodies: past it the dictionary gains more than the effort does.
 const LEVEL: i32 = 6;
@@ -35,8 +38,26 @@ pub struct NewBlob {
 /// Packs and unpacks bodies.
 #[derive(Debug, Clone, Default)]
 pub struct Codec {
-    dictionaries: HashMap<i64, Arc<Vec<u8>>>,
+    dictionaries: HashMap<i64, Arc<Dictionary>>,
     newest: Option<i64>,
+}
+
+/// A dictionary digested once: to digest it for each body costs more than to pack most bodies.
+struct Dictionary {
+    packing: EncoderDictionary<'static>,
+    unpacking: DecoderDictionary<'static>,
+}
+
+impl Dictionary {
+    fn new(bytes: &[u8]) -> Self {
+        Self { packing: EncoderDictionary::copy(bytes, LEVEL), unpacking: DecoderDictionary::copy(bytes) }
+    }
+}
+
+impl std::fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dictionary").finish_non_exhaustive()
+    }
 }
 
 impl Codec {
@@ -68,24 +89,48 @@ impl Codec {
     pub(super) fn pack(&self, bytes: &[u8]) -> Result<(i64, Option<i64>, Vec<u8>), std::io::Error> {
         let packed = match self.newest.and_then(|id| Some((id, self.dictionaries.get(&id)?))) {
             Some((id, dictionary)) => {
-                let body = zstd::bulk::Compressor::with_dictionary(LEVEL, dictionary)?.compress(bytes)?;
+                let body = Compressor::with_prepared_dictionary(&dictionary.packing)?.compress(bytes)?;
                 (2, Some(id), body)
             }
             None => (1, None, zstd::bulk::compress(bytes, LEVEL)?),
         };
         Ok(if packed.2.len() < bytes.len() { packed } else { (0, None, bytes.to_vec()) })
     }
+}
 
-    fn unpack(&self, codec: i64, dictionary: Option<i64>, size: i64, body: Vec<u8>) -> Result<Vec<u8>, String> {
-        let size = usize::try_from(size).ok().filter(|s| *s <= MAX_BODY).ok_or("impossible size")?;
-        let bytes = match (codec, dictionary) {
-            (0, _) => body,
-            (1, _) => zstd::bulk::decompress(&body, size).map_err(|e| e.to_string())?,
+/// Unpacks one body after another. A context is a hundred kilobytes that are cleared when it is made.
+struct Unpacker<'c> {
+    codec: &'c Codec,
+    plain: Option<Decompressor<'static>>,
+    with: HashMap<i64, Decompressor<'c>>,
+}
+
+impl<'c> Unpacker<'c> {
+    fn new(codec: &'c Codec) -> Self {
+        Self { codec, plain: None, with: HashMap::new() }
+    }
+
+    fn unpack(&mut self, packed: &Packed) -> Result<Vec<u8>, String> {
+        let size = usize::try_from(packed.size).ok().filter(|s| *s <= MAX_BODY).ok_or("impossible size")?;
+        let said = |e: std::io::Error| e.to_string();
+        let bytes = match (packed.codec, packed.dictionary) {
+            (0, _) => packed.body.clone(),
+            (1, _) => {
+                let context = match self.plain.take() {
+                    Some(context) => context,
+                    None => Decompressor::new().map_err(said)?,
+                };
+                self.plain.insert(context).decompress(&packed.body, size).map_err(said)?
+            }
             (_, Some(id)) => {
-                let dictionary = self.dictionaries.get(&id).ok_or("its dictionary is not there")?;
-                zstd::bulk::Decompressor::with_dictionary(dictionary)
-                    .and_then(|mut d| d.decompress(&body, size))
-                    .map_err(|e| e.to_string())?
+                let context = match self.with.entry(id) {
+                    Entry::Occupied(there) => there.into_mut(),
+                    Entry::Vacant(free) => {
+                        let dictionary = self.codec.dictionaries.get(&id).ok_or("its dictionary is not there")?;
+                        free.insert(Decompressor::with_prepared_dictionary(&dictionary.unpacking).map_err(said)?)
+                    }
+                };
+                context.decompress(&packed.body, size).map_err(said)?
             }
             _ => return Err("it names no dictionary".to_owned()),
         };
@@ -106,7 +151,10 @@ impl Store {
             .await
             .map_err(|e| self.failed("read dictionaries", e))?;
         let newest = rows.last().map(|(id, _)| *id);
-        Ok(Codec { dictionaries: rows.into_iter().map(|(id, body)| (id, Arc::new(body))).collect(), newest })
+        Ok(Codec {
+            dictionaries: rows.into_iter().map(|(id, body)| (id, Arc::new(Dictionary::new(&body)))).collect(),
+            newest,
+        })
     }
 
     /// Take up the dictionaries that are stored now.
@@ -211,13 +259,14 @@ impl Store {
         let codec = self.codec();
         blobs
             .par_iter()
-            .map(|blob| {
-                let what = || format!("blob {}", blob.0);
-                let packed = rows.get(&blob.0).ok_or_else(|| self.damaged(what(), "it is not there"))?;
-                codec
-                    .unpack(packed.codec, packed.dictionary, packed.size, packed.body.clone())
-                    .map_err(|why| self.damaged(what(), why))
-            })
+            .map_init(
+                || Unpacker::new(&codec),
+                |unpacker, blob| {
+                    let what = || format!("blob {}", blob.0);
+                    let packed = rows.get(&blob.0).ok_or_else(|| self.damaged(what(), "it is not there"))?;
+                    unpacker.unpack(packed).map_err(|why| self.damaged(what(), why))
+                },
+            )
             .collect()
     }
 

@@ -27,6 +27,7 @@ struct Written {
 struct WrittenPointer {
     max_bytes: usize,
     max_other: usize,
+    needles: Vec<String>,
     lines: Vec<String>,
 }
 
@@ -36,6 +37,8 @@ pub(super) struct FunctionRules {
     paths: RegexSet,
     max_bytes: usize,
     max_other: usize,
+    /// One of these stands in every line that a pattern of `lines` can match: most lines are told apart by them.
+    needles: aho_corasick::AhoCorasick,
     lines: Vec<Regex>,
 }
 
@@ -67,6 +70,7 @@ impl FunctionRules {
                 .collect::<Result<_, RulesError>>()?,
             max_bytes: file.pointer.max_bytes,
             max_other: file.pointer.max_other,
+            needles: super::rules::needles(name, &file.pointer.needles)?,
             lines: file.pointer.lines.iter().map(|l| super::rules::pattern(name, l)).collect::<Result<_, _>>()?,
         })
     }
@@ -123,7 +127,8 @@ impl FunctionRules {
         for block in blocks(text) {
             let passage = &text[block.clone()];
             let joined = passage.replace('\n', " ");
-            let hit = self.lines.iter().find_map(|line| {
+            let possible = self.needles.is_match(&joined);
+            let hit = self.lines.iter().filter(|_| possible).find_map(|line| {
                 let to = line.captures(&joined)?.name("to")?;
                 // Links and imports start at the file; a path that is only mentioned starts at the root.
                 let mentioned = !joined[..to.start()].ends_with(['(', '@']) && to.as_str().contains('/');

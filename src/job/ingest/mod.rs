@@ -22,6 +22,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Bodies read in one run after which the dictionary is trained without waiting for the end: enough to learn from, and
+/// whatever follows is packed once instead of twice.
+const TRAIN_EARLY: usize = 8_000;
+
 /// What to take in.
 #[derive(Debug, Clone)]
 pub struct IngestOptions {
@@ -138,6 +142,7 @@ pub async fn ingest(
     }
     {
         // Only listings and facts wait here, never bodies: these are read when a repository's turn to be written comes.
+        let (repositories, mut done, mut tried) = (wanted.len() as u64, 0, false);
         let mut looked =
             futures_util::stream::iter(wanted).map(|found| view.look(found)).buffered(options.lanes.max(1));
         loop {
@@ -148,6 +153,14 @@ pub async fn ingest(
             let Some(looked) = looked.next().await else { break };
             job.update(&view, looked?).await?;
             monitor.advance(1);
+            done += 1;
+            if job.summary.blobs >= TRAIN_EARLY && !tried {
+                tried = true;
+                job.train(monitor).await?;
+                // Training is a step of its own on the monitor; what it shows comes back.
+                monitor.begin("ingest", Some(repositories));
+                monitor.advance(done);
+            }
         }
     }
     monitor.end();
@@ -173,10 +186,18 @@ impl Job<'_> {
         Ok(run)
     }
 
-    async fn finish(mut self, monitor: &dyn Monitor) -> Result<IngestSummary, IngestError> {
-        if !self.summary.paused && self.store.dictionary_due().await? {
+    /// Train the dictionary of bodies, if that is due.
+    async fn train(&mut self, monitor: &dyn Monitor) -> Result<(), IngestError> {
+        if self.store.dictionary_due().await? {
             let run = self.run().await?;
-            self.summary.paused = self.store.train_dictionary(run, monitor).await? == Training::Stopped;
+            self.summary.paused |= self.store.train_dictionary(run, monitor).await? == Training::Stopped;
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self, monitor: &dyn Monitor) -> Result<IngestSummary, IngestError> {
+        if !self.summary.paused {
+            self.train(monitor).await?;
         }
         self.summary.run = self.run;
         if let Some(run) = self.run {
