@@ -10,7 +10,7 @@
 mod corpus;
 
 use aac::plan::{Selection, Targets};
-use corpus::{Random, edited};
+use corpus::{Random, varied};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -113,7 +113,7 @@ fn write_repository(path: &Path, originals: &[Original], seed: u64) {
                 continue;
             }
             let body = match std::str::from_utf8(&original.body) {
-                Ok(text) if original.mode != "120000" => edited(text, random.bits()).into_bytes(),
+                Ok(text) if original.mode != "120000" => varied(text, random.bits()).into_bytes(),
                 _ => original.body.clone(),
             };
             let quoted = original.path.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");

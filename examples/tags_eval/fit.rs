@@ -46,15 +46,15 @@ fn fit(examples: &[&Example], l2: f64, kept: &[bool]) -> Vec<[f64; VALUES]> {
             let top = sums.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let all: f64 = sums.iter().map(|s| (s - top).exp()).sum();
             loss += top + all.ln() - sums[*label];
-            for value in 0..VALUES {
-                let error = (sums[value] - top).exp() / all - f64::from(u8::from(value == *label));
+            for (value, sum) in sums.iter().enumerate() {
+                let error = (sum - top).exp() / all - f64::from(u8::from(value == *label));
                 row.iter().for_each(|sign| gradient[sign * VALUES + value] += error);
             }
         }
         // The bias, first of the signs, is free.
-        for i in VALUES..x.len() {
-            loss += 0.5 * l2 * x[i] * x[i];
-            gradient[i] += l2 * x[i];
+        for (point, gradient) in x.iter().zip(gradient).skip(VALUES) {
+            loss += 0.5 * l2 * point * point;
+            *gradient += l2 * point;
         }
         loss
     });
