@@ -22,10 +22,17 @@ pub(super) struct IngestArgs {
     /// Platform to collect, `all` for every known one; may be repeated [default: the eight of the paper]
     #[arg(long = "platform", value_name = "P")]
     platforms: Vec<String>,
+    /// Also take weak names alone (CONVENTIONS.md, AGENT.md) and platforms' folders below the root, which a crawl cannot
+    #[arg(long)]
+    lenient: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &IngestArgs) -> Result<Exit, Failure> {
-    let targets = Arc::new(context.targets(&args.platforms)?);
+    let mut targets = context.targets(&args.platforms)?;
+    if args.lenient {
+        targets.lenient()?;
+    }
+    let targets = Arc::new(targets);
     let store = Store::create(&context.db).await?;
     let options = IngestOptions { rev: args.rev.clone(), ..IngestOptions::new(args.paths.clone()) };
     let summary = ingest(&store, targets, &options, &context.terminal).await?;

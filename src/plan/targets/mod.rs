@@ -209,12 +209,6 @@ impl Targets {
                 targets.push(target);
             }
         }
-        let unbuildable = |why: globset::Error| TargetError {
-            file: "queries/search".to_owned(),
-            line: 1,
-            key: "paths".to_owned(),
-            why: why.to_string(),
-        };
         let mut set = Self {
             platforms,
             targets,
@@ -234,6 +228,26 @@ impl Targets {
         let on: BTreeSet<&Platform> =
             self.platforms.iter().filter(|p| selection.takes(p)).map(|p| &p.platform).collect();
         self.enabled = self.targets.iter().map(|t| on.contains(&t.platform)).collect();
+    }
+
+    /// Take also what code search can neither confirm nor reach: weak names without corroboration, and below the root of
+    /// a repository what the patterns ask for at its root. For folders at hand only; a crawl would not find the same.
+    pub fn lenient(&mut self) -> Result<(), TargetError> {
+        let mut patterns = GlobSetBuilder::new();
+        self.pattern_target.clear();
+        for (index, target) in self.targets.iter_mut().enumerate() {
+            target.corroborated_by.clear();
+            for path in &mut target.paths {
+                if !path.starts_with("**/") {
+                    path.insert_str(0, "**/");
+                }
+                patterns.add(case_blind(path).map_err(unbuildable)?);
+                self.pattern_target.push(index);
+            }
+        }
+        self.matcher = patterns.build().map_err(unbuildable)?;
+        self.corroboration.clear();
+        Ok(())
     }
 
     /// Every platform, by precedence.
@@ -336,6 +350,10 @@ impl Place<'_> {
 
 fn case_blind(pattern: &str) -> Result<globset::Glob, globset::Error> {
     GlobBuilder::new(pattern).case_insensitive(true).literal_separator(true).backslash_escape(false).build()
+}
+
+fn unbuildable(why: globset::Error) -> TargetError {
+    TargetError { file: "queries/search".to_owned(), line: 1, key: "paths".to_owned(), why: why.to_string() }
 }
 
 fn vendored() -> Result<GlobSet, TargetError> {

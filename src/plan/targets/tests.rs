@@ -91,6 +91,25 @@ fn weak_names_need_corroboration() {
 }
 
 #[test]
+fn lenient_targets_take_weak_names_alone_and_folders_below_the_root() {
+    let mut targets = embedded();
+    targets.lenient().unwrap();
+    for (path, owner) in [
+        ("CONVENTIONS.md", "aider/conventions"),
+        ("docs/AGENT.md", "universal/agent"),
+        ("web/.claude/commands/x.md", "claude/commands"),
+        (".claude/commands/x.md", "claude/commands"),
+        ("a/b/.junie/guidelines.md", "junie/guidelines"),
+        ("CLAUDE.md", "claude/context"),
+    ] {
+        assert_eq!(owner_of(&targets, path), Some(owner), "{path}");
+    }
+    assert_eq!(targets.artifacts(&["CONVENTIONS.md"]).len(), 1);
+    assert!(owner_of(&targets, "node_modules/x/.claude/commands/x.md").is_none());
+    assert!(owner_of(&targets, "README.md").is_none());
+}
+
+#[test]
 fn platforms_that_are_off_are_owned_but_not_collected() {
     let mut targets = embedded();
     assert!(targets.collected("GEMINI.md").is_none());
