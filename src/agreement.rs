@@ -122,6 +122,24 @@ impl Table {
         Self { classes: view.classes(), rows: rows.collect() }
     }
 
+    /// Of nobody and nothing.
+    pub fn empty() -> Self {
+        Self { classes: 2, rows: Vec::new() }
+    }
+
+    /// The share of pairs of labels of one item that agree, each item counting alike.
+    pub fn observed(&self) -> Figure {
+        let (mut paired, mut agreeing) = (0.0, 0.0);
+        for counts in self.counts() {
+            let labels = sum(&counts);
+            if labels >= 2.0 {
+                paired += 1.0;
+                agreeing += counts.iter().map(|count| count * (count - 1.0)).sum::<f64>() / (labels * (labels - 1.0));
+            }
+        }
+        if paired == 0.0 { Err(Undefined::NoItems) } else { Ok(agreeing / paired) }
+    }
+
     /// Items, with or without labels.
     pub fn items(&self) -> usize {
         self.rows.len()
@@ -376,6 +394,7 @@ mod tests {
         assert_eq!(alike.krippendorff_alpha(), Err(why));
         assert_eq!(why.to_string(), "undefined: one label only; 100 % agreement");
         assert_eq!(alike.gwet_ac1(), Ok(1.0));
+        assert_eq!(alike.observed(), Ok(1.0));
         assert_eq!(alike.interval(Table::cohen_kappa, 0.95, 10, 1), Err(why));
         let unpaired = Table::new(2, vec![vec![Some(1), None], vec![None, Some(0)]]).unwrap();
         let empty = Table::new(2, Vec::new()).unwrap();

@@ -5,6 +5,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod agreement;
+#[cfg(feature = "app")]
+pub mod annotate;
 pub mod classify;
 #[cfg(feature = "app")]
 pub mod cli;

@@ -357,6 +357,54 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    /// Where an item stands with one annotator.
+    LabelStatus, "label status" {
+        /// No label; a note or a flag may be there.
+        Open = "open",
+        /// It has a label.
+        Labelled = "labelled",
+        /// Passed over on purpose.
+        Skipped = "skipped",
+    }
+}
+
+vocabulary! {
+    /// Who gave a label.
+    LabelOrigin, "label origin" {
+        /// A person.
+        Person = "person",
+        /// A model.
+        Model = "model",
+    }
+}
+
+vocabulary! {
+    /// In which order an annotator met the items.
+    LabelOrder, "label order" {
+        /// Shuffled by seed and annotator.
+        Shuffled = "shuffled",
+        /// What the model is least sure of first.
+        Uncertainty = "uncertainty",
+        /// That of another tool.
+        Imported = "imported",
+    }
+}
+
+vocabulary! {
+    /// What became of a constraint in a compacted text, as people judge it.
+    Verdict, "verdict" {
+        /// Its force and every condition are there.
+        Preserved = "preserved",
+        /// The rule is there, and a condition or some of its force is gone.
+        Weakened = "weakened",
+        /// It is not there.
+        Lost = "lost",
+        /// It cannot be told.
+        Unclear = "unclear",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -131,7 +131,7 @@ enum Command {
     Classify(classify::ClassifyArgs),
     /// Fit the classifier to labels of your own
     Train(train::TrainArgs),
-    /// Labels: find their texts
+    /// The gold set: draw, label, adjudicate, agreement, other tools
     Gold(gold::GoldArgs),
     /// Measure judgements against labels
     Evaluate(evaluate::EvaluateArgs),

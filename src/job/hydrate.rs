@@ -66,6 +66,8 @@ pub struct HydrateSummary {
     pub by_line: usize,
     /// Labels without a text, by why.
     pub missing: BTreeMap<Missing, usize>,
+    /// Each of them, in the order of the labels.
+    pub not_found: Vec<NotFound>,
     /// Asked to stop before the end.
     pub paused: bool,
 }
@@ -75,6 +77,21 @@ impl HydrateSummary {
     pub fn missed(&self) -> usize {
         self.missing.values().sum()
     }
+}
+
+/// A label whose text was not found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotFound {
+    /// Name of the item.
+    pub id: Option<String>,
+    /// `owner/name`.
+    pub repo: Option<String>,
+    /// Path in the repository.
+    pub path: Option<String>,
+    /// 1-based line.
+    pub line: Option<u32>,
+    /// Why.
+    pub why: Missing,
 }
 
 /// Why a text was not found.
@@ -97,8 +114,8 @@ impl Missing {
         match self {
             Self::NoRepository => "their repositories are not here; ingest or crawl them, or name a folder with --from",
             Self::NoBlob => {
-                "their files are not in the corpus: another version is, or they belong to a platform that is off \
-                 (`aac ingest --platform all`)"
+                "their files are not in the corpus: another version is, their platform is off, or their name alone makes \
+                 them no artifact (`aac ingest DIR --platform all --lenient` takes those in)"
             }
             Self::NoText => "their files are no text",
             Self::NoItem => "their files have no such item; the labels were made on another cut of the text",
@@ -163,6 +180,7 @@ pub async fn hydrate(
         }
         TextSource::Repositories(paths) => Library::of_repositories(paths)?,
     };
+    let mut missed = Vec::new();
     monitor.begin("hydrate", Some(wanted.len() as u64));
     let wanted: Vec<(GitOid, Vec<usize>)> = wanted.into_iter().collect();
     for page in wanted.chunks(PAGE) {
@@ -205,13 +223,23 @@ pub async fn hydrate(
                     }
                     records[index] = record;
                 }
-                Err(why) if records[index].text.is_none() => *summary.missing.entry(why).or_default() += 1,
+                Err(why) if records[index].text.is_none() => {
+                    *summary.missing.entry(why).or_default() += 1;
+                    missed.push((index, why));
+                }
                 Err(_) => {}
             }
         }
         monitor.advance(page.len() as u64);
     }
     monitor.end();
+    missed.sort_unstable();
+    let listed = |(index, why): (usize, Missing)| {
+        let record = &records[index];
+        let (id, repo, path) = (record.id.clone(), record.repo.clone(), record.path.clone());
+        NotFound { id, repo, path, line: record.line, why }
+    };
+    summary.not_found = missed.into_iter().map(listed).collect();
     Ok((records, summary))
 }
 

@@ -8,6 +8,7 @@ pub mod encoders;
 pub mod evaluate;
 pub mod export;
 pub mod finetune;
+pub mod gold;
 pub mod hydrate;
 pub mod ingest;
 mod judging;

@@ -72,6 +72,10 @@ const RULES: &[(&str, Rule)] = &[
         Cut(&[
             "DELETE FROM gold_item WHERE lower(repo) NOT IN (SELECT lower(owner || '/' || name) FROM repo)",
             "UPDATE gold_item SET blob_id = NULL WHERE blob_id NOT IN (SELECT id FROM blob)",
+            // Texts that came with labels stand under no licence that is known; reasons may quote them.
+            "UPDATE gold_item SET text = NULL, final_why = CASE final_why WHEN 'agreed' THEN 'agreed' ELSE 'decided' END \
+             WHERE text IS NOT NULL OR final_why IS NOT NULL",
+            "UPDATE gold_item SET final_why = NULL WHERE final_type IS NULL",
         ]),
     ),
     // Who labelled is a number, as in an export.
@@ -82,11 +86,16 @@ const RULES: &[(&str, Rule)] = &[
             "CREATE TEMP TABLE person AS SELECT annotator AS name, \
              printf('annotator-%03d', row_number() OVER (ORDER BY annotator)) AS number \
              FROM (SELECT DISTINCT annotator FROM label)",
-            "UPDATE label SET note = '', annotator = (SELECT number FROM person WHERE name = annotator)",
+            "UPDATE label SET note = '', action = NULL, annotator = (SELECT number FROM person WHERE name = annotator)",
             "UPDATE gold_item SET final_by = (SELECT number FROM person WHERE name = final_by)",
             "DROP TABLE person",
         ]),
     ),
+    // Names, reasons, and texts of whoever had them verified.
+    ("decision", Empty),
+    ("check_document", Empty),
+    ("check_item", Empty),
+    ("verdict", Empty),
     ("ledger", Empty),
     ("etag", Empty),
     ("failure", Empty),
@@ -105,17 +114,20 @@ const KNOWN: &[&str] = &[
     "_sqlx_migrations: version description installed_on success checksum execution_time",
     "artifact: id repo_id path platform target mode resolves_to presence presence_run first_run last_run missed_run",
     "blob: id sha256 git_oid size encoding codec dictionary_id body run_id kept",
+    "check_document: id name digest before after at",
+    "check_item: id document_id line text verdict found",
     "crawl_page: window_id attempt page total items incomplete fetched_at seq keys span_keys",
     "crawl_repo: run_id repo_id hits",
     "crawl_window: id run_id target fork lo hi axis state attempt total delivered why unreachable",
+    "decision: id item_id type why by origin rubric action at",
     "dictionary: id body trained_on run_id",
     "duplicate: blob_id canonical_id similarity owners statistics_id",
     "etag: identity url etag body updated_at",
     "failure: id run_id stage what why at",
-    "gold_item: id sample_id repo path blob_oid blob_id line start stop kind heading text_sha256 language license final_type final_why final_by",
+    "gold_item: id sample_id repo path blob_oid blob_id line start stop kind heading text_sha256 language license final_type final_why final_by text stratum",
     "history: artifact_id head complete facts run_id",
     "hit: window_id repo_id path blob_oid commit_oid",
-    "label: id item_id annotator pass status type second flagged note rubric seconds origin preannotated at",
+    "label: id item_id annotator pass status type second flagged note rubric seconds origin preannotated ordering position undoes action at",
     "ledger: identity resource state updated_at",
     "optout: owner name why at",
     "prediction: blob_id model segmenter path packed run_id",
@@ -129,6 +141,7 @@ const KNOWN: &[&str] = &[
     "signature: blob_id version packed",
     "statistics: id version input digest artifacts lines current run_id",
     "tag: artifact_id dimension value rule evidence confidence version statistics_id input run_id",
+    "verdict: id item_id annotator pass status type second flagged note rubric seconds origin preannotated ordering position undoes action at",
     "version: id artifact_id blob_id commit_oid current first_run last_run",
 ];
 

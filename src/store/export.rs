@@ -373,11 +373,11 @@ impl Store {
         .map_err(|e| self.failed("read the gold set", e))
     }
 
-    /// The labels in force: the last of each item, annotator and pass, unless it was undone.
+    /// The labels in force: the last of each item, annotator and pass, unless it is open again.
     pub async fn export_labels(&self) -> Result<Vec<ExportLabel>, StoreError> {
         sqlx::query_as(
             "SELECT item_id, annotator, pass, status, type, second, flagged, rubric, origin FROM label \
-             WHERE id IN (SELECT max(id) FROM label GROUP BY item_id, annotator, pass) AND status <> 'undone' \
+             WHERE id IN (SELECT max(id) FROM label GROUP BY item_id, annotator, pass) AND status <> 'open' \
              ORDER BY item_id, annotator, pass",
         )
         .fetch_all(self.read())

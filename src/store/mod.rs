@@ -10,7 +10,9 @@ mod crawl;
 mod dictionary;
 mod export;
 mod figures;
+mod gold;
 mod histories;
+mod journal;
 mod listing;
 mod optouts;
 mod predictions;
@@ -33,7 +35,9 @@ pub use export::{
     ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
 };
 pub use figures::{CrossCount, GrowthRow, PlatformPredictions, WindowCount, WordCount};
+pub use gold::{CheckDocument, CheckItemRow, DecisionRow, DocumentRow, GoldItemRow, NewDecision, SampleRow};
 pub use histories::StoredHistory;
+pub use journal::{Journal, Mark, MarkRow, NewMark, Put, TooMany};
 pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use predictions::{PredictionRow, PredictionVersions, StalePrediction};

@@ -4,6 +4,8 @@
 #![allow(clippy::print_stderr)]
 
 #[cfg(feature = "app")]
+mod annotate;
+#[cfg(feature = "app")]
 mod build;
 #[cfg(feature = "app")]
 mod classify;
@@ -27,6 +29,8 @@ mod export;
 mod export_copy;
 #[cfg(feature = "app")]
 mod github;
+#[cfg(feature = "app")]
+mod gold;
 #[cfg(feature = "app")]
 mod hardship;
 #[cfg(feature = "app")]

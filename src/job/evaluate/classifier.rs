@@ -235,7 +235,8 @@ async fn answer(
     let mut basis = Basis {
         method: if own { Method::AsItStands } else { Method::NestedCrossValidation },
         model: ModelName::of(model.as_ref()),
-        texts: summary,
+        // Which ones is `aac gold hydrate`'s to say.
+        texts: HydrateSummary { not_found: Vec::new(), ..summary },
         seen: 0,
     };
     let trained = if own {

@@ -41,7 +41,7 @@ pub(super) async fn rows(store: &Store, selection: &Selection) -> Result<Vec<Gol
         };
         rows.push(GoldRecord {
             labels: by_item.remove(&item.id).unwrap_or_default().into_iter().map(label).collect(),
-            heading: text.is_some().then(|| Redacted::new(&item.heading, None).text),
+            heading: text.is_some().then(|| Redacted::new(&headings(&item.heading), None).text),
             id: item.id,
             repo: item.repo,
             path: item.path,
@@ -57,4 +57,9 @@ pub(super) async fn rows(store: &Store, selection: &Selection) -> Result<Vec<Gol
         });
     }
     Ok(rows)
+}
+
+/// Headings as one line: they are kept as a JSON list.
+fn headings(stored: &str) -> String {
+    serde_json::from_str::<Vec<String>>(stored).map_or_else(|_| stored.to_owned(), |list| list.join(" > "))
 }

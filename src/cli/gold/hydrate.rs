@@ -1,25 +1,16 @@
-//! `aac gold`.
+//! `aac gold hydrate`.
 
-use super::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure};
 use crate::job::hydrate::{HydrateSummary, TextSource, hydrate, read_labels, to_jsonl};
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 
-#[derive(Debug, Args)]
-pub(super) struct GoldArgs {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Subcommand)]
-enum What {
-    /// Find the texts of labels that came without them, in the corpus or in git repositories
-    Hydrate(HydrateArgs),
-}
+/// Labels without a text that are listed for people, by why.
+const SHOWN: usize = 40;
 
 #[derive(Debug, Args)]
-struct HydrateArgs {
+pub(super) struct HydrateArgs {
     /// Label files, one JSON object a line
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -38,8 +29,7 @@ struct Hydrated<'a> {
     out: Option<PathBuf>,
 }
 
-pub(super) async fn run(context: &Context, args: GoldArgs) -> Result<Exit, Failure> {
-    let What::Hydrate(args) = args.what;
+pub(super) async fn run(context: &Context, args: HydrateArgs) -> Result<Exit, Failure> {
     if context.output.json && args.out.is_none() {
         return Err(Failure::usage("Failed to print both labels and --json: name a file for the labels with --out"));
     }
@@ -86,6 +76,15 @@ fn text(summary: &HydrateSummary) -> String {
     );
     for (why, n) in &summary.missing {
         out += &format!("\n  {n}: {}", why.advice());
+        let of_kind = summary.not_found.iter().filter(|label| label.why == *why);
+        for label in of_kind.take(SHOWN) {
+            let word = |word: &Option<String>| word.clone().unwrap_or_default();
+            let line = label.line.map(|line| format!(":{line}")).unwrap_or_default();
+            out += &format!("\n      {} {} {}{line}", word(&label.id), word(&label.repo), word(&label.path));
+        }
+        if *n > SHOWN {
+            out += &format!("\n      and {} more; --json lists all", n - SHOWN);
+        }
     }
     out
 }
