@@ -67,6 +67,8 @@ pub struct Listed {
     pub same: Vec<i64>,
     /// Keys of present artifacts that were not found.
     pub missed: Vec<i64>,
+    /// Whether it was read for what search found in it, which is settled with that.
+    pub found: bool,
     /// Whether everything could be read; otherwise the next run looks again, wherever the head is.
     pub whole: bool,
 }
@@ -375,11 +377,14 @@ impl Store {
         let ids: Vec<i64> = listed.iter().map(|one| one.id.0).collect();
         for chunk in ids.chunks(BATCH) {
             self.mark_checked(&mut tx, run, chunk, now).await?;
-            let mut read = QueryBuilder::<Sqlite>::new("INSERT OR REPLACE INTO crawl_repo (run_id, repo_id) ");
-            read.push_values(chunk, |mut values, id| {
-                values.push_bind(run.0).push_bind(*id);
-            });
-            read.build().execute(&mut *tx).await.map_err(failed)?;
+        }
+        for one in listed.iter().filter(|one| one.found) {
+            sqlx::query("INSERT OR REPLACE INTO crawl_repo (run_id, repo_id) VALUES (?, ?)")
+                .bind(run.0)
+                .bind(one.id.0)
+                .execute(&mut *tx)
+                .await
+                .map_err(failed)?;
         }
         for one in listed.iter().filter(|one| !one.whole) {
             sqlx::query("UPDATE repo SET checked_head = NULL WHERE id = ?")

@@ -411,6 +411,7 @@ impl<'r> Reader<'r> {
             artifacts: Vec::new(),
             same: Vec::new(),
             missed: Vec::new(),
+            found: !work.subject.hits.is_empty(),
             whole: true,
         };
         let mut there: HashSet<&str> = HashSet::new();
