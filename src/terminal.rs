@@ -70,12 +70,20 @@ impl Terminal {
 
     /// Watch for Ctrl-C and SIGTERM until the runtime ends. `second` is called at the second signal.
     pub fn watch_signals(&self, second: fn() -> !) -> std::io::Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        #[cfg(unix)]
+        let mut asked = {
+            use tokio::signal::unix::{SignalKind, signal};
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        };
+        #[cfg(windows)]
+        let mut asked = {
+            use tokio::signal::windows::{ctrl_c, ctrl_shutdown};
+            (ctrl_c()?, ctrl_shutdown()?)
+        };
         let (stop, told, signals, bar) = (self.stop.clone(), self.told.clone(), self.signals.clone(), self.bar.clone());
         tokio::spawn(async move {
             loop {
-                tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+                tokio::select! { _ = asked.0.recv() => {}, _ = asked.1.recv() => {} }
                 if signals.fetch_add(1, Ordering::SeqCst) > 0 {
                     second();
                 }
