@@ -157,3 +157,20 @@ fn the_variants_with_an_encoder_answer_and_without_one_say_what_they_need() {
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stderr).contains("config.json"), "{}", text(&out.stderr));
 }
+
+/// The folder is left out of the package, where it would exceed what a registry takes.
+#[test]
+fn the_encoder_tier_that_comes_along_is_whole() {
+    let model = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("exports/classifier/encoder");
+    if !model.exists() {
+        eprintln!("SKIPPED: exports/classifier/encoder is not in this copy");
+        return;
+    }
+    let dir = prepared();
+    let rules = "# Data\n\n- `main` deploys itself on every push.\n- The parser is in `src/parse.rs`.\n";
+    std::fs::write(dir.path().join("AGENTS.md"), rules).unwrap();
+    let found = ok_json(dir.path(), &["classify", "AGENTS.md", "--model", model.to_str().unwrap(), "--json"]);
+    assert_eq!(found["model"]["tier"], "encoder");
+    let pinned = |i: usize| found["items"][i]["pinned"].as_bool().unwrap();
+    assert!(pinned(0) && !pinned(1), "{found}");
+}
