@@ -32,6 +32,8 @@ const KNOWN: &[&str] = &[
     "github.code_search_per_minute",
     "github.core_per_hour",
     "github.graphql_per_hour",
+    "github.rest_per_minute",
+    "github.graphql_per_minute",
 ];
 
 /// Why the configuration cannot be used.
@@ -107,6 +109,10 @@ pub struct GitHubConfig {
     pub core_per_hour: Option<u32>,
     /// GraphQL points an hour.
     pub graphql_per_hour: Option<u32>,
+    /// REST requests a minute and endpoint, spaced evenly; 0 for no spacing, where the server has no limits on speed.
+    pub rest_per_minute: Option<u32>,
+    /// GraphQL points a minute, spaced evenly; 0 for no spacing.
+    pub graphql_per_minute: Option<u32>,
 }
 
 /// `[crawl]`.
@@ -229,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_known_key_is_read_and_every_field_is_known() {
-        let text = "db = \"a.db\"\nplatforms = [\"all\"]\n[classify.authority]\ndev = 1.1\nret = 0.5\nsys = 2.0\ntool = 0.7\nuser = 0.9\n[crawl]\nforks = true\nmax_hours = 1.5\nmax_requests = 3\n[export]\ncontact = \"c\"\nlicense = \"own\"\nname = \"n\"\nout = \"o\"\nown = [\"me\"]\nremoval = \"r\"\n[github]\napi_url = \"a\"\ngraphql_url = \"g\"\ncode_search_per_minute = 1\ncore_per_hour = 2\ngraphql_per_hour = 3\n";
+        let text = "db = \"a.db\"\nplatforms = [\"all\"]\n[classify.authority]\ndev = 1.1\nret = 0.5\nsys = 2.0\ntool = 0.7\nuser = 0.9\n[crawl]\nforks = true\nmax_hours = 1.5\nmax_requests = 3\n[export]\ncontact = \"c\"\nlicense = \"own\"\nname = \"n\"\nout = \"o\"\nown = [\"me\"]\nremoval = \"r\"\n[github]\napi_url = \"a\"\ngraphql_url = \"g\"\ncode_search_per_minute = 1\ncore_per_hour = 2\ngraphql_per_hour = 3\nrest_per_minute = 4\ngraphql_per_minute = 0\n";
         let config = parse(text).unwrap();
         let mut keys = Vec::new();
         flatten(&toml::from_str(text).unwrap(), "", &mut keys);
@@ -237,7 +243,7 @@ mod tests {
         let mut known = KNOWN.to_vec();
         known.sort_unstable();
         assert_eq!(keys, known);
-        assert_eq!(config.github.graphql_per_hour, Some(3));
+        assert_eq!((config.github.graphql_per_hour, config.github.graphql_per_minute), (Some(3), Some(0)));
         assert_eq!(config.export.own, ["me"]);
         assert_eq!((config.classify.authority.sys, config.classify.authority.user), (2.0, 0.9));
         let one = parse("[classify.authority]\nsys = 2.0\n").unwrap().classify.authority;

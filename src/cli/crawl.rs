@@ -91,6 +91,12 @@ pub(super) fn connect(context: &Context, max_requests: Option<u64>, max_hours: O
         // An enterprise server limits nothing by default; where it does, its headers tell from the first answer on.
         allowance.requests = given.or(allowance.requests.filter(|_| github_com));
     }
+    for (spacing, given) in [
+        (&mut limits.rest_per_minute, config.rest_per_minute),
+        (&mut limits.graphql_per_minute, config.graphql_per_minute),
+    ] {
+        *spacing = given.or(*spacing).filter(|per_minute| *per_minute > 0);
+    }
     options.max_requests = max_requests.or(context.config.crawl.max_requests);
     if let Some(hours) = max_hours.or(context.config.crawl.max_hours) {
         let time = Duration::try_from_secs_f64(hours * 3600.0)
@@ -135,6 +141,10 @@ fn text(summary: &CrawlSummary) -> String {
             number(summary.windows.open),
         ),
     ];
+    if summary.storage_pointers > 0 {
+        let pointers = number(summary.storage_pointers);
+        lines.push(format!("{pointers} texts are pointers into large file storage; what they point to is not read"));
+    }
     if let Some(why) = &summary.paused {
         let when = summary.resume_at.map_or_else(String::new, |at| format!(", not before {at:.0}"));
         lines.push(format!("Paused {why}; the same command goes on{when}"));

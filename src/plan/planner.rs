@@ -485,7 +485,8 @@ impl Planner {
     fn next_part(&mut self, index: usize) {
         let Some(parts) = self.parts.get_mut(&index) else { return };
         let walk = &self.walks[index];
-        let enough = walk.total.min(walk.enough);
+        // The hits of a part are counted against those of the whole size.
+        let enough = if walk.parent.is_some() { walk.enough } else { at_most(walk.total) };
         if walk.span_distinct < enough
             && let Some(part) = parts.pop()
         {
@@ -510,6 +511,12 @@ impl Planner {
             self.next_part(parent);
         }
     }
+}
+
+/// How many hits there may be where the service counts `total`: totals beyond the cap are estimates, up to a sixteenth
+/// off.
+fn at_most(total: u64) -> u64 {
+    if total > REACHABLE { total + total / 16 } else { total }
 }
 
 /// Whether the range of sizes can be cut. Beyond [`MAX_SIZE`] sizes are not told apart.

@@ -149,6 +149,7 @@ fn the_bars_of_the_comparison_hold() {
         assert_eq!(ours.missed, 0);
         let warm = row("sweep, previous histogram");
         assert!(warm.ratio <= ours.ratio, "{files} files: warm {}, cold {}", warm.ratio, ours.ratio);
+        assert_eq!(row("sweep, cold, overflow split by path").missed, 0, "{files} files");
         assert!(row("bisect, page 1 is data").ratio > ours.ratio + 0.1);
         assert!(row("bisect, count probe").ratio > row("bisect, page 1 is data").ratio);
     }
@@ -213,6 +214,32 @@ fn an_overflow_is_split_by_path_and_delivers_more() {
             assert_eq!(outcome.missed, 0);
         }
     }
+}
+
+#[test]
+fn a_total_that_is_too_small_does_not_end_the_split_of_an_overflow_too_early() {
+    for seed in 0..24 {
+        let files = 1_080 + 90 * seed as usize;
+        let world = World::of_sizes(std::iter::repeat_n(11, files), seed);
+        let mut service = Service::with_faults(&world, Faults { noise: 0.03, ..Faults::default() });
+        let mut planner = Planner::new(with_axes());
+        run(&mut planner, &mut service, 80);
+        let outcome = service.outcome(&with_axes().axes);
+        assert_eq!(outcome.missed, 0, "{files} files, seed {seed}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_part_that_overflows_is_split_by_the_axes_that_are_left() {
+    // More than a thousand in the root, and a thousand more elsewhere: the part for the root is split in its turn, and
+    // that it counts fewer hits than the whole delivered does not end this.
+    let axes = axes_for("agent instructions");
+    let world = World::of_sizes(std::iter::repeat_n(40, 6_000), 3);
+    let mut planner = Planner::new(Setup { axes: axes.clone(), ..setup() });
+    run(&mut planner, &mut Service::new(&world), 400);
+    let depth = |report: &WindowReport| report.window.refine.len();
+    assert_eq!(planner.windows().map(|report| depth(&report)).max(), Some(axes.len()));
+    assert_eq!(planner.summary().overflow as usize, planner.windows().filter(|r| r.state == WindowState::Overflow).count());
 }
 
 #[test]

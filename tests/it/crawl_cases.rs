@@ -170,6 +170,20 @@ async fn case_9_a_file_that_graphql_cuts_at_512_000_bytes_comes_whole() {
     assert_eq!(summary.requests.core, 1, "the one blob that GraphQL cuts");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pointer_into_large_file_storage_is_kept_as_the_text_and_told() {
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 5000\n", "0".repeat(64));
+    let world = World::new(|at| {
+        write(at, "CLAUDE.md", &pointer);
+        write(at, "sub/CLAUDE.md", "# Rules\n");
+    });
+    let sandbox = world.serve(unlimited(), Faults::default()).await;
+    let (summary, artifacts) = world.crawl("claude", client(&sandbox)).await;
+    assert_eq!((summary.outcome, artifacts.len(), summary.storage_pointers), (Outcome::Done, 2, 1));
+    let root = artifacts.iter().find(|artifact| artifact.path == "CLAUDE.md").unwrap();
+    assert_eq!(world.body(root).await, pointer.as_bytes());
+}
+
 /// Stands between the client and the sandbox and refuses searches.
 #[derive(Clone)]
 struct Refuser {

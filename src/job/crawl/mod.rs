@@ -137,6 +137,8 @@ pub struct CrawlSummary {
     pub recovered_by_siblings: u64,
     /// How full the GraphQL queries of this invocation were.
     pub batches: Batches,
+    /// Contents that came in this invocation and are pointers into large file storage; the pointer is kept as the text.
+    pub storage_pointers: u64,
     /// Refusals.
     pub limited: Limited,
     /// Time during which at least one request waited for a limit or a retry.
@@ -217,6 +219,8 @@ pub(in crate::job) struct Context<'a> {
     feed: Feed,
     /// Repositories read in this invocation.
     read: AtomicU64,
+    /// Contents among what came that are pointers into large file storage.
+    pointers: AtomicU64,
     /// Something failed that ends the crawl: whatever else is under way stops.
     stopped: AtomicBool,
     /// The search is over, so that reading is what the monitor shows.
@@ -257,6 +261,7 @@ impl<'a> Context<'a> {
             skips_known: false,
             feed: Feed::default(),
             read: AtomicU64::new(0),
+            pointers: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             reading: AtomicBool::new(false),
             learnt: AtomicBool::new(false),
@@ -472,6 +477,7 @@ async fn summary(
         unreachable,
         recovered_by_siblings: recovered,
         batches,
+        storage_pointers: context.pointers.load(Ordering::Relaxed),
         limited: Limited { primary: traffic.limited_primary, secondary: traffic.limited_secondary },
         waited_seconds: traffic.waited_seconds,
         failed,

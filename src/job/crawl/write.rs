@@ -9,6 +9,7 @@ use crate::github::{Absence, RepositoryFacts, TreeEntry};
 use crate::store::{ArtifactRow, BlobId, RepoFacts, RepoFound, RepoId, RepoRow};
 use crate::taxonomy::{FileMode, Presence, RepoSource};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Store contents; gives their keys.
 pub(super) async fn blobs(
@@ -19,6 +20,8 @@ pub(super) async fn blobs(
     if oids.is_empty() {
         return Ok(Vec::new());
     }
+    let pointers = bodies.iter().filter(|bytes| crate::encoding::is_lfs_pointer(bytes)).count();
+    context.pointers.fetch_add(pointers as u64, Ordering::Relaxed);
     let codec = context.store.codec();
     let packed = tokio::task::spawn_blocking(move || codec.encode_all(&bodies))
         .await
