@@ -195,6 +195,8 @@ struct Refuser {
 
 impl Refuser {
     async fn before(sandbox: &Running, refuses: fn(&str) -> bool) -> (Self, Options) {
+        // A client of ours chooses the TLS provider of the process, which reqwest's needs.
+        GitHub::new(client(sandbox)).unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let this = Self { behind: sandbox.url(), http, refuses, refused: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

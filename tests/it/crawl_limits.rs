@@ -47,6 +47,8 @@ struct GateState {
 
 impl Gate {
     async fn before(sandbox: &Running, state: GateState) -> (Self, Options) {
+        // A client of ours chooses the TLS provider of the process, which reqwest's needs.
+        GitHub::new(client(sandbox)).unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let this = Self { behind: sandbox.url(), http, state: Arc::new(state) };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
