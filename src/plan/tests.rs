@@ -239,7 +239,10 @@ fn a_part_that_overflows_is_split_by_the_axes_that_are_left() {
     run(&mut planner, &mut Service::new(&world), 400);
     let depth = |report: &WindowReport| report.window.refine.len();
     assert_eq!(planner.windows().map(|report| depth(&report)).max(), Some(axes.len()));
-    assert_eq!(planner.summary().overflow as usize, planner.windows().filter(|r| r.state == WindowState::Overflow).count());
+    assert_eq!(
+        planner.summary().overflow as usize,
+        planner.windows().filter(|r| r.state == WindowState::Overflow).count()
+    );
 }
 
 #[test]
