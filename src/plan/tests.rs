@@ -230,22 +230,6 @@ fn a_total_that_is_too_small_does_not_end_the_split_of_an_overflow_too_early() {
 }
 
 #[test]
-fn a_part_that_overflows_is_split_by_the_axes_that_are_left() {
-    // More than a thousand in the root, and a thousand more elsewhere: the part for the root is split in its turn, and
-    // that it counts fewer hits than the whole delivered does not end this.
-    let axes = axes_for("agent instructions");
-    let world = World::of_sizes(std::iter::repeat_n(40, 6_000), 3);
-    let mut planner = Planner::new(Setup { axes: axes.clone(), ..setup() });
-    run(&mut planner, &mut Service::new(&world), 400);
-    let depth = |report: &WindowReport| report.window.refine.len();
-    assert_eq!(planner.windows().map(|report| depth(&report)).max(), Some(axes.len()));
-    assert_eq!(
-        planner.summary().overflow as usize,
-        planner.windows().filter(|r| r.state == WindowState::Overflow).count()
-    );
-}
-
-#[test]
 fn an_incomplete_page_is_asked_again_and_never_believed() {
     let mut planner = Planner::new(setup());
     let page = |request: &Request, total, items, incomplete, distinct| Observation {
