@@ -358,11 +358,14 @@ mod tests {
         }
     }
 
+    /// Stars, language and documents (cluster, items) of a repository that proptest draws.
+    type Found = (Option<i64>, Option<u8>, Vec<(u8, usize)>);
+
     fn arbitrary() -> impl Strategy<Value = Vec<Repo>> {
         let document = (0..30u8, 0..12usize);
         let one = (prop::option::of(0..5_000i64), prop::option::of(0..12u8), prop::collection::vec(document, 0..6));
         prop::collection::vec(one, 0..40).prop_map(|repos| {
-            let make = |(index, (stars, language, documents)): (usize, (Option<i64>, Option<u8>, Vec<(u8, usize)>))| {
+            let make = |(index, (stars, language, documents)): (usize, Found)| {
                 let documents = documents.into_iter().enumerate().map(|(n, (cluster, items))| Document {
                     path: format!("{n}.md"),
                     cluster: vec![cluster],
