@@ -3,7 +3,7 @@
 use super::output::count;
 use super::{Context, Exit, Failure};
 use crate::github::{Credentials, Endpoints, Error, GitHub, Options};
-use crate::job::crawl::{CrawlOptions, CrawlPrice, CrawlSummary, crawl, crawl_price, crawled_at};
+use crate::job::crawl::{CrawlOptions, CrawlPrice, CrawlSummary, crawl, crawl_price, crawled_at, published_size};
 use crate::store::Store;
 use crate::taxonomy::Outcome;
 use clap::Args;
@@ -169,7 +169,10 @@ fn price_text(price: &CrawlPrice) -> String {
         text.push_str(&format!(", {hours:.1} h at the rate seen so far"));
     }
     if search.unknown > 0 {
-        text.push_str(&format!("\n{} targets were never searched; each stands with one request", search.unknown));
+        text.push_str(&format!(
+            "\n{} targets were never searched; each stands with one request, so this is a floor",
+            search.unknown
+        ));
     }
     text.push_str(&format!(
         "\n{} GraphQL queries for the contents and {} for the authorship: {:.1} h\nBoth go on at once: {:.1} h in all",
@@ -177,6 +180,19 @@ fn price_text(price: &CrawlPrice) -> String {
     ));
     if let Some(hours) = price.observed_hours {
         text.push_str(&format!(", {hours:.1} h at the rate seen so far"));
+    }
+    if search.hits == 0 {
+        let whole = published_size(&CrawlOptions::default());
+        text.push_str(&format!(
+            "\nFor orientation: {} files, as many as the published corpus has, cost about {} searches ({:.1} h) and {} \
+             + {} GraphQL queries ({:.1} h)",
+            whole.code_search.hits,
+            whole.code_search.requests,
+            whole.code_search.nominal_hours,
+            whole.graphql,
+            whole.histories,
+            whole.graphql_hours,
+        ));
     }
     text
 }

@@ -6,6 +6,7 @@ use crate::github::LedgerRow;
 use crate::store::{ChurnRow, Completeness, Counts, PlatformCount, RunRow};
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Runs of which growth and churn are shown.
 const RUNS: usize = 8;
@@ -120,9 +121,7 @@ fn text(status: &Status) -> String {
         out += &format!("\n{}", table(&["platform", "artifacts", "repositories"], &rows));
     }
     if !status.completeness.is_empty() {
-        let rows: Vec<_> = status.completeness.iter().map(completeness_row).collect();
-        let head = ["target", "hits", "unreachable", "missing", "complete", "short", "overflowing", "open"];
-        out += &format!("\nThe last crawl, windows by target:\n{}", table(&head, &rows));
+        out += &completeness(&status.completeness);
     }
     if status.churn.len() > 1 {
         let rows: Vec<_> = status.churn.iter().map(churn_row).collect();
@@ -154,10 +153,31 @@ fn churn_row(row: &ChurnRow) -> Vec<String> {
     std::iter::once(name).chain(numbers).chain([churn, outcome]).collect()
 }
 
-fn completeness_row(row: &Completeness) -> Vec<String> {
-    let name = if row.fork == "only" { format!("{} (forks)", row.target) } else { row.target.clone() };
-    let numbers = [row.hits, row.unreachable, row.missing, row.complete, row.short, row.overflow, row.open];
-    std::iter::once(name).chain(numbers.map(count)).collect()
+/// Completeness by platform, and by target where anything is wanting: a hundred whole targets would hide the one that
+/// is not.
+fn completeness(rows: &[Completeness]) -> String {
+    let numbers =
+        |row: &Completeness| [row.hits, row.unreachable, row.missing, row.complete, row.short, row.overflow, row.open];
+    let line = |name: String, numbers: [i64; 7]| std::iter::once(name).chain(numbers.map(count)).collect::<Vec<_>>();
+    let mut platforms: BTreeMap<&str, [i64; 7]> = BTreeMap::new();
+    let mut wanting = Vec::new();
+    for row in rows {
+        let platform = row.target.split('/').next().unwrap_or(&row.target);
+        for (sum, number) in platforms.entry(platform).or_default().iter_mut().zip(numbers(row)) {
+            *sum += number;
+        }
+        if row.unreachable + row.missing + row.short + row.overflow + row.open > 0 {
+            let forks = if row.fork == "only" { " (forks)" } else { "" };
+            wanting.push(line(format!("{}{forks}", row.target), numbers(row)));
+        }
+    }
+    let platforms: Vec<_> = platforms.into_iter().map(|(name, numbers)| line(name.to_owned(), numbers)).collect();
+    let head = ["windows", "hits", "unreachable", "missing", "complete", "short", "overflowing", "open"];
+    let mut text = format!("\nThe last crawl, by platform:\n{}", table(&head, &platforms));
+    if !wanting.is_empty() {
+        text += &format!("\nTargets that are not whole:\n{}", table(&head, &wanting));
+    }
+    text
 }
 
 fn time(milliseconds: i64) -> String {

@@ -331,12 +331,8 @@ impl Store {
         Ok(rows.into_iter().map(page).collect())
     }
 
-    /// Sizes of the current artifacts of a target, with how many there are of each: what earlier runs found.
-    pub async fn size_histogram(&self, target: &str) -> Result<Vec<(u64, u64)>, StoreError> {
-        self.size_histogram_before(target, RunId(i64::MAX)).await
-    }
-
-    /// [`Self::size_histogram`] without what `run` and later ones were the first to see: the same at any time of a run.
+    /// Sizes of the current artifacts of a target, with how many there are of each: what runs before `run` found, the
+    /// same at any time of a run.
     pub async fn size_histogram_before(&self, target: &str, run: RunId) -> Result<Vec<(u64, u64)>, StoreError> {
         let rows: Vec<(i64, i64)> = sqlx::query_as(
             "SELECT b.size, count(*) FROM artifact a JOIN version v ON v.artifact_id = a.id AND v.current = 1 \

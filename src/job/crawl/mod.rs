@@ -16,7 +16,7 @@ mod work;
 mod write;
 
 pub use batches::Fill;
-pub use price::{CrawlPrice, crawl_price};
+pub use price::{CrawlPrice, crawl_price, published_size};
 
 use crate::corpus::Slug;
 use crate::github::{self, GitHub, LedgerRow, Traffic};

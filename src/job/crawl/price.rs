@@ -36,32 +36,55 @@ pub async fn crawl_price(store: &Store, targets: &Targets, options: &CrawlOption
     let mut expected = Vec::new();
     let mut by_target = BTreeMap::new();
     for target in targets.selected() {
-        let sizes = store.size_histogram(&target.id).await?;
-        by_target.insert(target.id.clone(), sizes.iter().map(|(_, count)| count).sum());
-        for _ in families(options) {
+        let mut hits = 0;
+        for fork in families(options) {
+            let sizes = store.sizes_of(&target.id, *fork).await?;
+            hits += sizes.iter().map(|(_, count)| count).sum::<u64>();
             expected.push(if sizes.is_empty() {
                 price::Expectation::Unknown
             } else {
                 price::Expectation::Sizes(sizes.iter().copied().collect())
             });
         }
+        by_target.insert(target.id.clone(), hits);
     }
     let observed = store.observed_search_rate().await?;
     let price = price::code_search(&expected, price::NOMINAL_PER_MINUTE, observed);
     let counts = store.counts().await?;
-    let queries = |things: i64, each: usize| (things.max(0) as u64).div_ceil(each.max(1) as u64);
-    let graphql = queries(counts.repos, options.batch);
-    let histories = if options.histories { queries(counts.artifacts, options.history_batch) } else { 0 };
+    let known = |count: i64| u64::try_from(count).unwrap_or(0);
+    Ok(whole(price, known(counts.artifacts), known(counts.repos), by_target, options))
+}
+
+/// What a crawl of a corpus of the published size would cost: 396,934 files in 54,628 repositories (the Compaction
+/// Cliff paper, abstract), as if one target had them all.
+pub fn published_size(options: &CrawlOptions) -> CrawlPrice {
+    const FILES: u64 = 396_934;
+    const REPOSITORIES: u64 = 54_628;
+    let price = price::code_search(&[price::Expectation::Hits(FILES)], price::NOMINAL_PER_MINUTE, None);
+    whole(price, FILES, REPOSITORIES, BTreeMap::new(), options)
+}
+
+/// The price of searches, and of reading so many artifacts in so many repositories.
+fn whole(
+    search: price::Price,
+    artifacts: u64,
+    repos: u64,
+    targets: BTreeMap<String, u64>,
+    options: &CrawlOptions,
+) -> CrawlPrice {
+    let queries = |things: u64, each: usize| things.div_ceil(each.max(1) as u64);
+    let graphql = queries(repos, options.batch);
+    let histories = if options.histories { queries(artifacts, options.history_batch) } else { 0 };
     let points = github::Limits::default().graphql.requests.unwrap_or(u32::MAX);
     let history_points = histories * u64::from(github::history_points(options.history_batch));
     let graphql_hours = (graphql + history_points) as f64 / f64::from(points.max(1));
-    Ok(CrawlPrice {
+    CrawlPrice {
         graphql,
         histories,
         graphql_hours,
-        nominal_hours: price.nominal_hours.max(graphql_hours),
-        observed_hours: price.observed_hours.map(|hours| hours.max(graphql_hours)),
-        code_search: price,
-        targets: by_target,
-    })
+        nominal_hours: search.nominal_hours.max(graphql_hours),
+        observed_hours: search.observed_hours.map(|hours| hours.max(graphql_hours)),
+        code_search: search,
+        targets,
+    }
 }
