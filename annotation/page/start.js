@@ -33,6 +33,8 @@ async function show(name) {
     card('adjudicate', 'Adjudicate', answer.locked ?? 'Settle what annotators see differently.', null),
     card('agreement', 'Agreement', answer.locked ? 'Opens when you are done.' : 'How far annotators agree, beyond chance.', null),
   );
+  // Enter goes on from here; the digits that come next belong to the passages, not to the name.
+  $('to-label').focus();
 }
 
 $('name').value = who() || localStorage.getItem('name') || '';
