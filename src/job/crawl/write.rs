@@ -87,7 +87,7 @@ fn row(asked: &Slug, facts: &RepositoryFacts) -> RepoRow {
         facts: RepoFacts {
             is_fork: facts.fork,
             is_archived: facts.archived,
-            is_private: None,
+            is_private: facts.private,
             stars: facts.stars.and_then(|stars| i64::try_from(stars).ok()),
             language: facts.language.clone(),
             license_api: facts.license.clone(),
