@@ -3,7 +3,9 @@
 use super::output::count;
 use super::{Context, Exit, Failure};
 use crate::github::{Credentials, Endpoints, Error, GitHub, Options};
-use crate::job::crawl::{CrawlOptions, CrawlPrice, CrawlSummary, crawl, crawl_price, crawled_at, published_size};
+use crate::job::crawl::{
+    CrawlOptions, CrawlPrice, CrawlSummary, Failed, crawl, crawl_price, crawled_at, published_size,
+};
 use crate::store::Store;
 use crate::taxonomy::Outcome;
 use clap::Args;
@@ -145,18 +147,25 @@ fn text(summary: &CrawlSummary) -> String {
         let pointers = number(summary.storage_pointers);
         lines.push(format!("{pointers} texts are pointers into large file storage; what they point to is not read"));
     }
-    if let Some(why) = &summary.paused {
-        let when = summary.resume_at.map_or_else(String::new, |at| format!(", not before {at:.0}"));
+    lines.extend(ending(summary.paused.as_deref(), summary.resume_at, &summary.failed));
+    lines.join("\n")
+}
+
+/// The last lines about a run that collected: why it is paused, and the first failures.
+pub(super) fn ending(paused: Option<&str>, resume_at: Option<Timestamp>, failed: &[Failed]) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(why) = paused {
+        let when = resume_at.map_or_else(String::new, |at| format!(", not before {at:.0}"));
         lines.push(format!("Paused {why}; the same command goes on{when}"));
     }
-    if !summary.failed.is_empty() {
-        lines.push(format!("{} failed:", summary.failed.len()));
-        lines.extend(summary.failed.iter().take(SHOWN).map(|failed| format!("  {}: {}", failed.what, failed.why)));
-        if summary.failed.len() > SHOWN {
-            lines.push(format!("  and {} more; --json lists all", summary.failed.len() - SHOWN));
+    if !failed.is_empty() {
+        lines.push(format!("{} failed:", failed.len()));
+        lines.extend(failed.iter().take(SHOWN).map(|failed| format!("  {}: {}", failed.what, failed.why)));
+        if failed.len() > SHOWN {
+            lines.push(format!("  and {} more; --json lists all", failed.len() - SHOWN));
         }
     }
-    lines.join("\n")
+    lines
 }
 
 fn price_text(price: &CrawlPrice) -> String {

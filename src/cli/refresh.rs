@@ -1,15 +1,12 @@
 //! `aac refresh`.
 
-use super::crawl::connect;
+use super::crawl::{connect, ending};
 use super::{Context, Exit, Failure};
 use crate::job::crawl::CrawlOptions;
 use crate::job::refresh::{RefreshSummary, prometheus, refresh, searched_forks, write_metrics};
 use crate::taxonomy::Outcome;
 use clap::Args;
 use std::path::PathBuf;
-
-/// Failures shown to people; `--json` has them all.
-const SHOWN: usize = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct RefreshArgs {
@@ -67,16 +64,6 @@ fn text(summary: &RefreshSummary) -> String {
             lines.push(format!("  {n} repositories {what}"));
         }
     }
-    if let Some(why) = &summary.paused {
-        let when = summary.resume_at.map_or_else(String::new, |at| format!(", not before {at:.0}"));
-        lines.push(format!("Paused {why}; the same command goes on{when}"));
-    }
-    if !summary.failed.is_empty() {
-        lines.push(format!("{} failed:", summary.failed.len()));
-        lines.extend(summary.failed.iter().take(SHOWN).map(|failed| format!("  {}: {}", failed.what, failed.why)));
-        if summary.failed.len() > SHOWN {
-            lines.push(format!("  and {} more; --json lists all", summary.failed.len() - SHOWN));
-        }
-    }
+    lines.extend(ending(summary.paused.as_deref(), summary.resume_at, &summary.failed));
     lines.join("\n")
 }

@@ -347,6 +347,21 @@ impl Store {
         Ok(rows.into_iter().map(|(size, count)| (size as u64, count as u64)).collect())
     }
 
+    /// Sizes of the present artifacts of a target in repositories of one fork family, with how many there are of each.
+    pub async fn sizes_of(&self, target: &str, fork: ForkFamily) -> Result<Vec<(u64, u64)>, StoreError> {
+        let rows: Vec<(i64, i64)> = sqlx::query_as(
+            "SELECT b.size, count(*) FROM artifact a JOIN repo r ON r.id = a.repo_id \
+             JOIN version v ON v.artifact_id = a.id AND v.current = 1 JOIN blob b ON b.id = v.blob_id \
+             WHERE a.target = ? AND a.presence = 'present' AND coalesce(r.is_fork, 0) = ? GROUP BY b.size",
+        )
+        .bind(target)
+        .bind(fork == ForkFamily::Only)
+        .fetch_all(self.read())
+        .await
+        .map_err(|e| self.failed("read the sizes of a target", e))?;
+        Ok(rows.into_iter().map(|(size, count)| (size as u64, count as u64)).collect())
+    }
+
     /// Search pages a minute over the last thousand, leaving out pauses of more than an hour; nothing before there are
     /// ten.
     pub async fn observed_search_rate(&self) -> Result<Option<f64>, StoreError> {

@@ -1,6 +1,6 @@
 //! What an export reads: keys of everything first, in a fixed order, then the rest a page at a time.
 
-use super::{BATCH, BlobId, RepoId, Store, StoreError};
+use super::{BATCH, BlobId, RepoId, Store, StoreError, list};
 use crate::corpus::{GitOid, Sha256};
 use sqlx::{FromRow, QueryBuilder, Sqlite};
 use std::collections::HashMap;
@@ -149,41 +149,6 @@ pub struct ExportOccurrence {
     pub last_seen: i64,
 }
 
-/// An item of the gold set.
-#[derive(Debug, Clone, PartialEq, FromRow)]
-pub struct ExportGold {
-    /// Id.
-    pub id: String,
-    /// `owner/name`.
-    pub repo: String,
-    /// Path.
-    pub path: String,
-    /// Git id of the text.
-    pub blob_oid: Vec<u8>,
-    /// The text, where the corpus holds it.
-    pub blob_id: Option<i64>,
-    /// 1-based line.
-    pub line: i64,
-    /// First byte.
-    pub start: Option<i64>,
-    /// One past the last byte.
-    pub stop: Option<i64>,
-    /// Kind of passage.
-    pub kind: String,
-    /// Headings as shown.
-    pub heading: String,
-    /// Digest of the item's text.
-    pub text_sha256: Vec<u8>,
-    /// Language of the repository.
-    pub language: Option<String>,
-    /// Licence of the repository as given with the item.
-    pub license: Option<String>,
-    /// The settled type.
-    pub final_type: Option<String>,
-    /// How it was settled.
-    pub final_why: Option<String>,
-}
-
 /// A label in force.
 #[derive(Debug, Clone, PartialEq, FromRow)]
 pub struct ExportLabel {
@@ -257,7 +222,7 @@ impl Store {
         let mut found = HashMap::with_capacity(versions.len());
         for chunk in versions.chunks(BATCH) {
             let mut query = QueryBuilder::<Sqlite>::new(include_str!("../../queries/sql/export_artifacts.sql"));
-            list(&mut query, chunk);
+            list(&mut query, chunk.iter().copied());
             let rows = query.build().fetch_all(self.read()).await.map_err(|e| self.failed("read artifacts", e))?;
             for row in rows {
                 use sqlx::Row as _;
@@ -313,7 +278,7 @@ impl Store {
             let mut query = QueryBuilder::<Sqlite>::new(
                 "SELECT artifact_id, dimension, value, rule, confidence FROM tag WHERE artifact_id IN (",
             );
-            list(&mut query, chunk);
+            list(&mut query, chunk.iter().copied());
             query.push(" ORDER BY artifact_id, dimension");
             let rows = query.build_query_as().fetch_all(self.read()).await.map_err(|e| self.failed("read tags", e))?;
             tags.extend::<Vec<ExportTag>>(rows);
@@ -332,7 +297,7 @@ impl Store {
                  LEFT JOIN segmentation s ON s.blob_id = b.id LEFT JOIN redaction r ON r.blob_id = b.id \
                  LEFT JOIN prediction p ON p.blob_id = b.id AND p.path = s.path WHERE b.id IN (",
             );
-            list(&mut query, chunk);
+            list(&mut query, chunk.iter().copied());
             let rows: Vec<ExportReading> =
                 query.build_query_as().fetch_all(self.read()).await.map_err(|e| self.failed("read items", e))?;
             found.extend(rows.into_iter().map(|row| (BlobId(row.id), row)));
@@ -353,24 +318,13 @@ impl Store {
                  WHERE v.first_run <= ",
             );
             query.push_bind(as_of).push(" AND a.repo_id IN (");
-            list(&mut query, chunk);
+            list(&mut query, chunk.iter().copied());
             query.push(" ORDER BY a.repo_id, a.path, v.first_run, b.sha256");
             let rows: Vec<ExportOccurrence> =
                 query.build_query_as().fetch_all(self.read()).await.map_err(|e| self.failed("read versions", e))?;
             found.extend(rows);
         }
         Ok(found)
-    }
-
-    /// The gold set, by id.
-    pub async fn export_gold(&self) -> Result<Vec<ExportGold>, StoreError> {
-        sqlx::query_as(
-            "SELECT id, repo, path, blob_oid, blob_id, line, start, stop, kind, heading, text_sha256, language, license, \
-             final_type, final_why FROM gold_item ORDER BY id",
-        )
-        .fetch_all(self.read())
-        .await
-        .map_err(|e| self.failed("read the gold set", e))
     }
 
     /// The labels in force: the last of each item, annotator and pass, unless it is open again.
@@ -392,12 +346,4 @@ impl Store {
             .await
             .map_err(|e| self.failed("count the stages", e))
     }
-}
-
-fn list(query: &mut QueryBuilder<Sqlite>, ids: &[i64]) {
-    let mut values = query.separated(", ");
-    for id in ids {
-        values.push_bind(*id);
-    }
-    query.push(")");
 }

@@ -1,4 +1,4 @@
-//! Counts for the report.
+//! Counts for the report and the status.
 
 use super::{BlobId, Store, StoreError};
 use sqlx::FromRow;
@@ -64,7 +64,37 @@ pub struct PlatformPredictions {
 
 const PRESENT: &str = " WHERE a.presence = 'present' GROUP BY 1 ORDER BY 2 DESC, 1";
 
+/// What a run that collected did to the corpus.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, FromRow)]
+pub struct ChurnRow {
+    /// The run.
+    pub id: i64,
+    /// Its command.
+    pub command: String,
+    /// Unix milliseconds.
+    pub started_at: i64,
+    /// How it ended; nothing while it runs or when it was killed.
+    pub outcome: Option<String>,
+    /// Artifacts that it saw first.
+    pub added: i64,
+    /// Artifacts that it found changed.
+    pub changed: i64,
+    /// Artifacts that it found gone.
+    pub gone: i64,
+    /// Artifacts that were there after it.
+    pub present: i64,
+}
+
 impl Store {
+    /// The last `limit` runs that collected, newest first.
+    pub async fn churn(&self, limit: usize) -> Result<Vec<ChurnRow>, StoreError> {
+        sqlx::query_as(include_str!("../../queries/sql/status_churn.sql"))
+            .bind(limit as i64)
+            .fetch_all(self.read())
+            .await
+            .map_err(|e| self.failed("read what runs did", e))
+    }
+
     async fn words(&self, doing: &'static str, sql: String) -> Result<Vec<WordCount>, StoreError> {
         sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(self.read()).await.map_err(|e| self.failed(doing, e))
     }

@@ -8,6 +8,7 @@ mod blobs;
 mod copy;
 mod crawl;
 mod dictionary;
+mod etags;
 mod export;
 mod figures;
 mod gold;
@@ -32,9 +33,9 @@ pub use crawl::{
 };
 pub use dictionary::{DictionaryGain, Training};
 pub use export::{
-    ExportArtifact, ExportGold, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
+    ExportArtifact, ExportKey, ExportLabel, ExportOccurrence, ExportReading, ExportRepo, ExportTag, Funnel,
 };
-pub use figures::{CrossCount, GrowthRow, PlatformPredictions, WindowCount, WordCount};
+pub use figures::{ChurnRow, CrossCount, GrowthRow, PlatformPredictions, WindowCount, WordCount};
 pub use gold::{CheckDocument, CheckItemRow, DecisionRow, DocumentRow, GoldItemRow, NewDecision, SampleRow};
 pub use histories::StoredHistory;
 pub use journal::{Journal, Mark, MarkRow, NewMark, Put, TooMany};
@@ -42,7 +43,7 @@ pub use listing::{ArtifactListing, BlobListing, Counts, PlatformCount};
 pub use optouts::{OptOutKey, OptOutRow, OptOuts, Removed};
 pub use predictions::{PredictionRow, PredictionVersions, StalePrediction};
 pub use reading::{BesideCounts, HitCounts};
-pub use refresh::{ChurnRow, KnownArtifact, Listed, RefreshCounts, RefreshRepo, UnknownHits};
+pub use refresh::{KnownArtifact, Listed, RefreshCounts, RefreshRepo, UnknownHits};
 pub use repos::{RepoFacts, RepoId, RepoRow};
 pub use runs::{FailureRow, RunId, RunRow};
 pub use segmentations::{ReadingRow, ReadingVersions, StaleBlob};
@@ -51,7 +52,7 @@ pub use tags::{LicenseRow, LicenseSubject, NewTag, TagListing, TagSubject, Tagge
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{QueryBuilder, Sqlite, SqlitePool, Transaction};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -270,6 +271,15 @@ impl Store {
     pub(crate) fn damaged(&self, what: impl Into<String>, why: impl Into<String>) -> StoreError {
         StoreError::Damaged { what: what.into(), path: self.path.to_path_buf(), why: why.into() }
     }
+}
+
+/// `…, …)`: the rest of a statement that ends in a list of keys.
+pub(crate) fn list(query: &mut QueryBuilder<Sqlite>, ids: impl Iterator<Item = i64>) {
+    let mut list = query.separated(", ");
+    for id in ids {
+        list.push_bind(id);
+    }
+    query.push(")");
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Nothing is buried at the first miss: the miss is noted with its run, and only a later run that misses the same thing
 //! alike changes its presence.
 
-use super::{ArtifactRow, BATCH, RepoId, RepoRow, RunId, Store, StoreError, WindowKey};
+use super::{ArtifactRow, BATCH, RepoId, RepoRow, RunId, Store, StoreError, WindowKey, list};
 use crate::corpus::{GitOid, Slug};
 use crate::taxonomy::{FileMode, ForkFamily, Presence};
 use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite, Transaction};
@@ -119,27 +119,6 @@ pub struct RefreshCounts {
     pub repos_archived: i64,
     /// Repositories that were not known and hold artifacts.
     pub repos_added: i64,
-}
-
-/// What a run that collected did to the corpus.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, FromRow)]
-pub struct ChurnRow {
-    /// The run.
-    pub id: i64,
-    /// Its command.
-    pub command: String,
-    /// Unix milliseconds.
-    pub started_at: i64,
-    /// How it ended; nothing while it runs or when it was killed.
-    pub outcome: Option<String>,
-    /// Artifacts that it saw first.
-    pub added: i64,
-    /// Artifacts that it found changed.
-    pub changed: i64,
-    /// Artifacts that it found gone.
-    pub gone: i64,
-    /// Artifacts that were there after it.
-    pub present: i64,
 }
 
 impl Store {
@@ -535,73 +514,4 @@ impl Store {
         .map_err(|e| self.failed("drop old hits", e))?;
         self.commit(tx).await
     }
-
-    /// Sizes of the present artifacts of a target in repositories of one fork family, with how many there are of each.
-    pub async fn sizes_of(&self, target: &str, fork: ForkFamily) -> Result<Vec<(u64, u64)>, StoreError> {
-        let rows: Vec<(i64, i64)> = sqlx::query_as(
-            "SELECT b.size, count(*) FROM artifact a JOIN repo r ON r.id = a.repo_id \
-             JOIN version v ON v.artifact_id = a.id AND v.current = 1 JOIN blob b ON b.id = v.blob_id \
-             WHERE a.target = ? AND a.presence = 'present' AND coalesce(r.is_fork, 0) = ? GROUP BY b.size",
-        )
-        .bind(target)
-        .bind(fork == ForkFamily::Only)
-        .fetch_all(self.read())
-        .await
-        .map_err(|e| self.failed("read the sizes of a target", e))?;
-        Ok(rows.into_iter().map(|(size, count)| (size as u64, count as u64)).collect())
-    }
-
-    /// The tag of the last answer to a REST request of an identity, with that answer as JSON.
-    pub async fn etag(&self, identity: &str, url: &str) -> Result<Option<(String, String)>, StoreError> {
-        sqlx::query_as("SELECT etag, coalesce(body, '') FROM etag WHERE identity = ? AND url = ?")
-            .bind(identity)
-            .bind(url)
-            .fetch_optional(self.read())
-            .await
-            .map_err(|e| self.failed("read an entity tag", e))
-    }
-
-    /// Keep the tag of an answer. `now` is Unix milliseconds.
-    pub async fn put_etag(
-        &self,
-        identity: &str,
-        url: &str,
-        etag: &str,
-        body: &str,
-        now: i64,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sqlx::query(
-            "INSERT INTO etag (identity, url, etag, body, updated_at) VALUES (?, ?, ?, ?, ?) \
-             ON CONFLICT (identity, url) DO UPDATE SET etag = excluded.etag, body = excluded.body, \
-             updated_at = excluded.updated_at",
-        )
-        .bind(identity)
-        .bind(url)
-        .bind(etag)
-        .bind(body)
-        .bind(now)
-        .execute(&mut *tx)
-        .await
-        .map_err(|e| self.failed("keep an entity tag", e))?;
-        self.commit(tx).await
-    }
-
-    /// The last `limit` runs that collected, newest first.
-    pub async fn churn(&self, limit: usize) -> Result<Vec<ChurnRow>, StoreError> {
-        sqlx::query_as(include_str!("../../queries/sql/status_churn.sql"))
-            .bind(limit as i64)
-            .fetch_all(self.read())
-            .await
-            .map_err(|e| self.failed("read what runs did", e))
-    }
-}
-
-/// `…, …)`: the rest of a list of keys.
-fn list(query: &mut QueryBuilder<Sqlite>, ids: impl Iterator<Item = i64>) {
-    let mut list = query.separated(", ");
-    for id in ids {
-        list.push_bind(id);
-    }
-    query.push(")");
 }

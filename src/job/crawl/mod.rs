@@ -13,7 +13,7 @@ mod progress;
 pub(in crate::job) mod search;
 mod shelf;
 mod work;
-mod write;
+pub(in crate::job) mod write;
 
 pub use batches::Fill;
 pub use price::{CrawlPrice, crawl_price, published_size};
@@ -165,6 +165,24 @@ pub enum CrawlError {
     /// A body could not be packed.
     #[error("Failed to pack a blob: {0}")]
     Pack(std::io::Error),
+}
+
+/// How a run that halted so, or came to its end, is told of: the outcome, why it is paused, and until when. A failure is
+/// noted with the run and handed on.
+pub(in crate::job) async fn ended(
+    store: &Store,
+    run: RunId,
+    halted: Option<Halt>,
+) -> Result<(Outcome, Option<String>, Option<Timestamp>), CrawlError> {
+    match halted {
+        Some(Halt::Failed(error)) => {
+            let summary = serde_json::json!({ "error": error.to_string() });
+            store.end_run(run, Outcome::Failed, &summary, now()).await?;
+            Err(error)
+        }
+        Some(Halt::Paused { why, until }) => Ok((Outcome::Paused, Some(why), until)),
+        None => Ok((Outcome::Done, None, None)),
+    }
 }
 
 /// Why a step ends before its end.
@@ -376,15 +394,7 @@ pub async fn crawl(
     let ((search, search_halted), read) = tokio::join!(searching, read_all(&context, &mut batches));
     let halted = Halt::worse(search_halted, read.err());
     context.save_ledger().await?;
-    let (outcome, paused, resume_at) = match halted {
-        Some(Halt::Failed(error)) => {
-            let summary = serde_json::json!({ "error": error.to_string() });
-            store.end_run(run, Outcome::Failed, &summary, now()).await?;
-            return Err(error);
-        }
-        Some(Halt::Paused { why, until }) => (Outcome::Paused, Some(why), until),
-        None => (Outcome::Done, None, None),
-    };
+    let (outcome, paused, resume_at) = ended(store, run, halted).await?;
     let summary = summary(&context, &search, batches, outcome, paused, resume_at).await?;
     let json = serde_json::to_value(&summary).unwrap_or_default();
     store.end_run(run, summary.outcome, &json, now()).await?;

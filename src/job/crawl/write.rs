@@ -22,13 +22,18 @@ pub(super) async fn blobs(
     }
     let pointers = bodies.iter().filter(|bytes| crate::encoding::is_lfs_pointer(bytes)).count();
     context.pointers.fetch_add(pointers as u64, Ordering::Relaxed);
+    let ids = pack(context, bodies).await?;
+    Ok(oids.into_iter().zip(ids).collect())
+}
+
+/// Pack bodies beside the requests and store them; gives their keys in their order.
+pub(in crate::job) async fn pack(context: &Context<'_>, bodies: Vec<Vec<u8>>) -> Result<Vec<BlobId>, Halt> {
     let codec = context.store.codec();
     let packed = tokio::task::spawn_blocking(move || codec.encode_all(&bodies))
         .await
         .map_err(|error| CrawlError::Pack(std::io::Error::other(error)))?
         .map_err(CrawlError::Pack)?;
-    let ids = context.store.put_blobs(context.run, &packed).await?;
-    Ok(oids.into_iter().zip(ids).collect())
+    Ok(context.store.put_blobs(context.run, &packed).await?)
 }
 
 /// Store repositories that are read through, with their artifacts.
@@ -44,7 +49,7 @@ pub(super) async fn found(context: &Context<'_>, done: &[Work], idle: &[RepoFoun
         match (&work.absent, &work.facts) {
             (Some(absence), _) => absent.push((work.id, presence(absence), Some(absence.to_string()))),
             (None, Some(facts)) => {
-                rows.push(row(&work.slug, facts));
+                rows.push(facts_row(facts, None, work.slug.clone()));
                 present.push(work);
             }
             (None, None) => continue,
@@ -79,10 +84,11 @@ pub(super) async fn found(context: &Context<'_>, done: &[Work], idle: &[RepoFoun
     Ok(context.store.put_found(context.run, &artifacts, &found).await?)
 }
 
-fn row(asked: &Slug, facts: &RepositoryFacts) -> RepoRow {
+/// The row of a repository from its facts; `node_id` and `slug` as far as these do not name them.
+pub(in crate::job) fn facts_row(facts: &RepositoryFacts, node_id: Option<String>, slug: Slug) -> RepoRow {
     RepoRow {
-        node_id: facts.node_id.clone(),
-        slug: facts.name.clone().unwrap_or_else(|| asked.clone()),
+        node_id: facts.node_id.clone().or(node_id),
+        slug: facts.name.clone().unwrap_or(slug),
         source: RepoSource::GitHub,
         facts: RepoFacts {
             is_fork: facts.fork,
@@ -99,7 +105,8 @@ fn row(asked: &Slug, facts: &RepositoryFacts) -> RepoRow {
     }
 }
 
-fn presence(absence: &Absence) -> Presence {
+/// Presence of what was missed, by the answer.
+pub(in crate::job) fn presence(absence: &Absence) -> Presence {
     match absence {
         Absence::NotFound | Absence::Gone => Presence::Gone,
         Absence::Blocked(_) => Presence::Blocked,

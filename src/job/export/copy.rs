@@ -9,7 +9,7 @@ use super::{ExportError, ExportOptions, page};
 use crate::corpus::Segmentation;
 use crate::monitor::Monitor;
 use crate::store::{
-    self, BlobId, CopiedBlob, CopiedGold, CopiedItems, ExportGold, ExportKey, ExportReading, RepoId, Store,
+    self, BlobId, CopiedBlob, CopiedGold, CopiedItems, ExportKey, ExportReading, GoldItemRow, RepoId, Store,
 };
 use crate::{encoding, redact, segment};
 use rayon::prelude::*;
@@ -182,9 +182,9 @@ async fn cut(copy: &Store, options: &ExportOptions, monitor: &dyn Monitor) -> Re
     let selection = Selection::new(repos, keys, &optouts, options);
     let repos: Vec<RepoId> = selection.repos.iter().map(|repo| RepoId(repo.row.id)).collect();
     copy.begin_copy(&repos).await?;
-    let mut golds: HashMap<i64, Vec<ExportGold>> = HashMap::new();
+    let mut golds: HashMap<i64, Vec<GoldItemRow>> = HashMap::new();
     let mut hidden = Vec::new();
-    for item in copy.export_gold().await? {
+    for item in copy.gold_items().await? {
         match item.blob_id {
             Some(blob) => golds.entry(blob).or_default().push(item),
             None => hidden.push(item),
@@ -345,7 +345,7 @@ fn apart(mut spans: impl Iterator<Item = (u32, u32)>, text: &str) -> bool {
     })
 }
 
-fn gold_row(item: ExportGold, redacted: Option<&Redacted>) -> CopiedGold {
+fn gold_row(item: GoldItemRow, redacted: Option<&Redacted>) -> CopiedGold {
     let placed = redacted.and_then(|redacted| {
         let range = usize::try_from(item.start?).ok()?..usize::try_from(item.stop?).ok()?;
         Some(redacted.place(range))

@@ -19,7 +19,7 @@ pub(super) async fn rows(store: &Store, selection: &Selection) -> Result<Vec<Gol
         by_item.entry(label.item_id.clone()).or_default().push(label);
     }
     let mut rows = Vec::new();
-    for item in store.export_gold().await? {
+    for item in store.gold_items().await? {
         let Some(open) = repos.get(item.repo.to_ascii_lowercase().as_str()) else { continue };
         let text = match (open, item.blob_id, item.start, item.stop) {
             (true, Some(blob), Some(start), Some(stop)) => {
@@ -41,7 +41,7 @@ pub(super) async fn rows(store: &Store, selection: &Selection) -> Result<Vec<Gol
         };
         rows.push(GoldRecord {
             labels: by_item.remove(&item.id).unwrap_or_default().into_iter().map(label).collect(),
-            heading: text.is_some().then(|| Redacted::new(&headings(&item.heading), None).text),
+            heading: text.is_some().then(|| Redacted::new(&item.headings().join(" > "), None).text),
             id: item.id,
             repo: item.repo,
             path: item.path,
@@ -57,9 +57,4 @@ pub(super) async fn rows(store: &Store, selection: &Selection) -> Result<Vec<Gol
         });
     }
     Ok(rows)
-}
-
-/// Headings as one line: they are kept as a JSON list.
-fn headings(stored: &str) -> String {
-    serde_json::from_str::<Vec<String>>(stored).map_or_else(|_| stored.to_owned(), |list| list.join(" > "))
 }

@@ -6,6 +6,7 @@ use super::read::{Reader, Subject};
 use super::{Refresh, lock, now};
 use crate::github::{self, Absence, Batch, NODES, RepositoryFacts};
 use crate::job::crawl::Halt;
+use crate::job::crawl::write::facts_row;
 use crate::store::{RefreshRepo, RepoFacts, RepoId, RepoRow};
 use crate::taxonomy::{Presence, RepoSource};
 
@@ -114,27 +115,6 @@ fn row(repo: &RefreshRepo, facts: &RepositoryFacts) -> RepoRow {
     facts_row(facts, repo.node_id.clone(), repo.slug.clone())
 }
 
-/// The row of a repository from its facts; `node_id` and `slug` as far as these do not name them.
-pub(super) fn facts_row(facts: &RepositoryFacts, node_id: Option<String>, slug: crate::corpus::Slug) -> RepoRow {
-    RepoRow {
-        node_id: facts.node_id.clone().or(node_id),
-        slug: facts.name.clone().unwrap_or(slug),
-        source: RepoSource::GitHub,
-        facts: RepoFacts {
-            is_fork: facts.fork,
-            is_archived: facts.archived,
-            is_private: facts.private,
-            stars: facts.stars.and_then(|stars| i64::try_from(stars).ok()),
-            language: facts.language.clone(),
-            license_api: facts.license.clone(),
-            default_branch: facts.branch.clone(),
-            head: facts.head,
-            pushed_at: facts.pushed.map(jiff::Timestamp::as_millisecond),
-        },
-        facts_at: Some(now()),
-    }
-}
-
 /// A row that leaves every fact as it is.
 fn bare_row(repo: &RefreshRepo) -> RepoRow {
     RepoRow {
@@ -149,16 +129,6 @@ fn bare_row(repo: &RefreshRepo) -> RepoRow {
 impl Subject {
     fn known(repo: &RefreshRepo) -> Self {
         Self { id: repo.id, node: repo.node_id.clone(), slug: repo.slug.clone(), hits: Vec::new() }
-    }
-}
-
-/// Presence of what was missed, by the answer.
-pub(super) fn presence(absence: &Absence) -> Presence {
-    match absence {
-        Absence::NotFound | Absence::Gone => Presence::Gone,
-        Absence::Blocked(_) => Presence::Blocked,
-        Absence::Empty => Presence::Empty,
-        Absence::Forbidden(_) => Presence::Private,
     }
 }
 

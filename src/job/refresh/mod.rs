@@ -25,7 +25,6 @@ use crate::github::{GitHub, Traffic};
 use crate::monitor::Monitor;
 use crate::plan::targets::Targets;
 use crate::store::{Store, StoreError};
-use crate::taxonomy::Outcome;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -142,15 +141,7 @@ pub async fn refresh(
         Ok(walked) => (walked, None),
         Err((walked, halt)) => (walked, Some(halt)),
     };
-    let (outcome, paused, resume_at) = match halted {
-        Some(Halt::Failed(error)) => {
-            let summary = serde_json::json!({ "error": error.to_string() });
-            store.end_run(run, Outcome::Failed, &summary, now()).await?;
-            return Err(error);
-        }
-        Some(Halt::Paused { why, until }) => (Outcome::Paused, Some(why), until),
-        None => (Outcome::Done, None, None),
-    };
+    let (outcome, paused, resume_at) = crawl::ended(store, run, halted).await?;
     let summary = refresh.summary(walked, outcome, paused, resume_at).await?;
     let json = serde_json::to_value(&summary).unwrap_or_default();
     store.end_run(run, summary.outcome, &json, now()).await?;

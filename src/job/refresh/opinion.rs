@@ -1,11 +1,11 @@
 //! REST is asked where GraphQL says that a repository is not there, or says nothing: it tells takedowns (451), refusals
 //! and deletions apart, and it takes conditional requests, which cost no quota while nothing changes.
 
-use super::check::presence;
 use super::{Refresh, lock, now};
 use crate::corpus::Slug;
 use crate::github::{self, Absence, Conditional, Error, RestRepository, repository_path};
 use crate::job::crawl::Halt;
+use crate::job::crawl::write::presence;
 use crate::store::RefreshRepo;
 use crate::taxonomy::Presence;
 

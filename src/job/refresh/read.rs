@@ -5,12 +5,13 @@
 //! missing. A repository is written as soon as nothing of it is missing, with the mark that it was looked at.
 
 use super::batches::{Question, ask_all};
-use super::check::{Absent, facts_row};
+use super::check::Absent;
 use super::opinion::{Opinion, opinion_on};
 use super::{Refresh, lock, now};
 use crate::corpus::{GitOid, Slug};
 use crate::github::{self, Absence, Batch, Content, RepositoryAnswer, RepositoryAsk, RepositoryFacts, TreeEntry};
 use crate::job::crawl::links::{Followed, Listings};
+use crate::job::crawl::write::{facts_row, pack};
 use crate::job::crawl::{CrawlError, Halt};
 use crate::plan::targets::Target;
 use crate::store::{ArtifactRow, BlobId, KnownArtifact, Listed, RepoId};
@@ -387,12 +388,7 @@ impl<'r> Reader<'r> {
         let links: HashSet<GitOid> = entries.filter(|entry| entry.is_symlink()).map(|entry| entry.oid).collect();
         self.links.extend(fresh.iter().filter(|(oid, _)| links.contains(oid)).cloned());
         let (oids, bodies): (Vec<GitOid>, Vec<Vec<u8>>) = fresh.into_iter().unzip();
-        let codec = context.store.codec();
-        let packed = tokio::task::spawn_blocking(move || codec.encode_all(&bodies))
-            .await
-            .map_err(|error| CrawlError::Pack(std::io::Error::other(error)))?
-            .map_err(CrawlError::Pack)?;
-        let ids = context.store.put_blobs(context.run, &packed).await?;
+        let ids = pack(context, bodies).await?;
         self.stored.extend(oids.into_iter().zip(ids));
         let listed: Vec<Listed> = works.iter().filter_map(|work| self.listed(work)).collect();
         context.monitor.advance(listed.len() as u64);
