@@ -12,6 +12,8 @@ mod classify;
 #[cfg(feature = "app")]
 mod cli;
 #[cfg(feature = "app")]
+mod clock;
+#[cfg(feature = "app")]
 mod crawl;
 #[cfg(feature = "app")]
 mod crawl_cases;
