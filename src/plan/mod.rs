@@ -7,6 +7,7 @@
 
 mod histogram;
 mod model;
+mod places;
 mod planner;
 pub mod price;
 pub mod simulate;
@@ -17,6 +18,7 @@ mod walk;
 mod window;
 
 pub use histogram::Histogram;
+pub use places::Places;
 pub use planner::{Observation, Planner, Refusal, Request, Setup, Summary, UnexpectedPage, WindowReport};
 pub use targets::{Owner, PlatformInfo, Selection, Target, TargetError, Targets, UnknownPlatform};
 pub use window::{Axis, Refinement, UnknownRefinement, Window, axes_for};

@@ -2,17 +2,20 @@
 //!
 //! Each window is chosen so that it should hold just under 1,000 hits. Its first page is data and, through its total,
 //! also the measurement that corrects the choice of the next window. A window that turns out too large is narrowed by
-//! interpolation; what is above it is swept afterwards like everything else, so no sibling is ever probed.
+//! interpolation; what is above it is swept afterwards like everything else, so no sibling is ever probed. A single size
+//! that overflows waits for the end of the sweep: by then it is known in which directories files of this target lie.
 //!
 //! The state is a function of the answers in the order they came, and of nothing else: a planner that is given the
 //! stored answers again stands where the lost one stood.
 
 use super::model::{Gap, MAX_SIZE, Model, Shape};
 use super::walk::{MAX_WALKS, Verdict, Walk};
-use super::{Axis, Histogram, REACHABLE, Refinement, Window, lower_bound};
+use super::{Axis, Histogram, Places, REACHABLE, Refinement, Window, lower_bound};
 use crate::taxonomy::{ForkFamily, WindowState};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+
+mod parts;
 
 /// What a planner plans for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +52,11 @@ pub struct Observation {
     pub items: u64,
     /// `incomplete_results` of the answer.
     pub incomplete: bool,
-    /// Distinct keys (repository and path) that this window delivered so far, this page included.
+    /// Distinct keys (repository and path) of this window that are there so far, this page included: those that it
+    /// delivered, and for a refined window those of the same size range that [meet](Refinement::is_met_by) its
+    /// refinements.
     pub distinct: u64,
-    /// The same over all windows of exactly this size range, whatever their refinements.
+    /// Distinct keys that all windows of exactly this size range delivered, whatever their refinements.
     pub span_distinct: u64,
 }
 
@@ -140,6 +145,10 @@ pub struct Planner {
     probe: Option<usize>,
     /// Parts of overflowing windows still to be opened: index of the overflow, parts in reverse order.
     parts: HashMap<usize, Vec<Window>>,
+    /// Overflowing sizes that are split once the sweep is over.
+    postponed: Vec<usize>,
+    /// Where files lie, once the sweep is over.
+    places: Option<Places>,
     /// Windows whose query was rejected.
     rejected: Vec<usize>,
     requests: u64,
@@ -162,6 +171,8 @@ impl Planner {
             active: Vec::new(),
             probe: None,
             parts: HashMap::new(),
+            postponed: Vec::new(),
+            places: None,
             rejected: Vec::new(),
             requests: 0,
             touched: Vec::new(),
@@ -171,17 +182,25 @@ impl Planner {
     }
 
     /// The planner that has seen these answers, given in the order they came. Windows may have been chosen by another
-    /// version of the planner or from another histogram; pages that are there are not asked for again.
-    pub fn resume<'a>(setup: Setup, seen: impl IntoIterator<Item = &'a Observation>) -> Result<Self, UnexpectedPage> {
+    /// version of the planner or from another histogram; pages that are there are not asked for again. `places` as for
+    /// [`place`](Self::place); not needed where no answer is to a refined window.
+    pub fn resume(setup: Setup, seen: &[Observation], places: Option<Places>) -> Result<Self, UnexpectedPage> {
         let mut planner = Self::new(setup);
-        for observation in seen {
+        let (whole, refined): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.request.window.refine.is_empty());
+        for observation in whole {
+            planner.observe(observation)?;
+        }
+        if !refined.is_empty() {
+            planner.place(places.unwrap_or_default());
+        }
+        for observation in refined {
             planner.observe(observation)?;
         }
         Ok(planner)
     }
 
-    /// The next page to ask for. Nothing means that answers under way decide what comes next, or that it
-    /// [is done](Self::is_done). What is handed out must be answered by [`observe`](Self::observe),
+    /// The next page to ask for. Nothing means that answers under way decide what comes next, that it
+    /// [wants to know where files lie](Self::wants_places), or that it [is done](Self::is_done). What is handed out must be answered by [`observe`](Self::observe),
     /// [`refuse`](Self::refuse) or [`release`](Self::release).
     pub fn next_request(&mut self) -> Option<Request> {
         let index = *self.active.iter().find(|index| self.walks[**index].wanted().is_some())?;
@@ -202,6 +221,7 @@ impl Planner {
         }
         self.settle(index);
         self.open_probe();
+        self.split_postponed();
         Ok(self.reports())
     }
 
@@ -234,6 +254,7 @@ impl Planner {
             }
         }
         self.open_probe();
+        self.split_postponed();
         Ok(self.reports())
     }
 
@@ -260,7 +281,7 @@ impl Planner {
 
     /// Whether nothing is left to ask.
     pub fn is_done(&self) -> bool {
-        self.active.is_empty()
+        self.active.is_empty() && self.postponed.is_empty()
     }
 
     /// Every window so far, in the order they were opened.
@@ -316,6 +337,9 @@ impl Planner {
         if let Some(index) = self.by_key.get(&key(window)) {
             return Ok(*index);
         }
+        if let Some(index) = self.open_stored_part(window) {
+            return Ok(index);
+        }
         let unexpected = || UnexpectedPage {
             target: window.target.clone(),
             fork: window.fork,
@@ -339,10 +363,10 @@ impl Planner {
         Ok(index)
     }
 
-    fn open(&mut self, window: Window, parent: Option<usize>, enough: u64) -> usize {
+    fn open(&mut self, walk: Walk) -> usize {
         let index = self.walks.len();
-        self.by_key.insert(key(&window), index);
-        self.walks.push(Walk::new(window, parent, enough));
+        self.by_key.insert(key(&walk.window), index);
+        self.walks.push(walk);
         self.active.push(index);
         index
     }
@@ -360,7 +384,7 @@ impl Planner {
             hi: self.model.choose(gap),
             refine: Vec::new(),
         };
-        self.probe = Some(self.open(window, None, u64::MAX));
+        self.probe = Some(self.open(Walk::new(window)));
     }
 
     fn drop_active(&mut self, index: usize) {
@@ -396,9 +420,6 @@ impl Planner {
         let walk = &mut self.walks[index];
         walk.state = WindowState::Walking;
         if walk.parent.is_some() {
-            if walk.total > REACHABLE {
-                walk.read_down();
-            }
             return;
         }
         self.probe = None;
@@ -430,7 +451,8 @@ impl Planner {
     /// Judge a window once all its wanted pages came.
     fn settle(&mut self, index: usize) {
         let walk = &mut self.walks[index];
-        if walk.state != WindowState::Walking || self.parts.contains_key(&index) || !walk.is_idle() {
+        let waits = self.parts.contains_key(&index) || self.postponed.contains(&index);
+        if walk.state != WindowState::Walking || waits || !walk.is_idle() {
             return;
         }
         let verdict = walk.judge();
@@ -453,52 +475,8 @@ impl Planner {
                 self.finish(index, WindowState::Split);
                 if self.gap.is_some() { self.waiting.push(gap) } else { self.gap = Some(gap) }
             }
-            Verdict::Full => {
-                let parts = self.parts_of(index);
-                self.parts.insert(index, parts);
-                self.drop_active(index);
-                self.next_part(index);
-            }
+            Verdict::Full => self.overflow(index),
         }
-    }
-
-    /// The windows that an overflowing one is split into: every part of every axis that it is not narrowed by yet.
-    /// Reversed, so that the first can be popped.
-    fn parts_of(&self, index: usize) -> Vec<Window> {
-        let window = &self.walks[index].window;
-        let used = |axis: &Axis| window.refine.iter().any(|refinement| axis.contains(refinement));
-        let from = self.setup.axes.iter().rposition(used).map_or(0, |axis| axis + 1);
-        let mut parts: Vec<Window> = self.setup.axes[from.min(self.setup.axes.len())..]
-            .iter()
-            .flatten()
-            .map(|part| {
-                let mut narrowed = window.clone();
-                narrowed.refine.push(part.clone());
-                narrowed
-            })
-            .collect();
-        parts.reverse();
-        parts
-    }
-
-    /// Open the next part of an overflowing window, or settle the window when there is none or none is needed.
-    fn next_part(&mut self, index: usize) {
-        let Some(parts) = self.parts.get_mut(&index) else { return };
-        let walk = &self.walks[index];
-        // The hits of a part are counted against those of the whole size.
-        let enough = if walk.parent.is_some() { walk.enough } else { at_most(walk.total) };
-        if walk.span_distinct < enough
-            && let Some(part) = parts.pop()
-        {
-            let span = walk.span_distinct;
-            let child = self.open(part, Some(index), enough);
-            self.walks[child].span_distinct = span;
-            return;
-        }
-        self.parts.remove(&index);
-        let whole = self.walks[index].parent.is_none() && self.walks[index].span_distinct >= self.walks[index].total;
-        let state = if whole { WindowState::Complete } else { WindowState::Overflow };
-        self.finish(index, state);
     }
 
     fn finish(&mut self, index: usize, state: WindowState) {
@@ -511,12 +489,6 @@ impl Planner {
             self.next_part(parent);
         }
     }
-}
-
-/// How many hits there may be where the service counts `total`: totals beyond the cap are estimates, up to a sixteenth
-/// off.
-fn at_most(total: u64) -> u64 {
-    if total > REACHABLE { total + total / 16 } else { total }
 }
 
 /// Whether the range of sizes can be cut. Beyond [`MAX_SIZE`] sizes are not told apart.

@@ -5,9 +5,6 @@ use crate::taxonomy::WindowState;
 
 /// How often one page is asked for before the window is called short.
 pub(super) const MAX_WALKS: u8 = 3;
-/// Pages in a row without a new key after which a narrowed overflow has nothing more to give.
-const BARREN_PAGES: u8 = 2;
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Page {
     #[default]
@@ -24,12 +21,35 @@ enum Page {
 enum Order {
     /// From the second on.
     Up,
-    /// From the last one down. The part of an overflow is delivered in the order of the whole or in one of its own; in
-    /// the first case what the whole did not deliver comes last, in the second it is anywhere.
-    Down {
-        /// Pages in a row that brought no new key.
-        barren: u8,
-    },
+    /// From the last one down: the part of an overflow.
+    Down(Run),
+}
+
+/// What is known of the order of a part that overflows itself. Where it is the order of the whole, the keys that the
+/// whole did not deliver are one run at the end; else they may be on every page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// Every key on every page so far was new.
+    New,
+    /// The page read last was the first that held known keys too.
+    Edge,
+    /// The run is over: what is before it is known.
+    Over,
+    /// New keys came after known ones: the part has an order of its own, and all its pages are read.
+    Mixed,
+}
+
+impl Run {
+    /// After a page of `items` hits, `new` of them new; `whole` says that all a query can deliver of this part is known.
+    fn after(self, new: u64, items: u64, whole: bool) -> Self {
+        match self {
+            Self::New if new == items && items > 0 => Self::New,
+            Self::New if new == 0 || whole => Self::Over,
+            Self::New => Self::Edge,
+            Self::Edge | Self::Over if new == 0 => Self::Over,
+            Self::Edge | Self::Over | Self::Mixed => Self::Mixed,
+        }
+    }
 }
 
 /// What to do with a window whose wanted pages all came.
@@ -51,19 +71,19 @@ pub(super) struct Walk {
     pub(super) state: WindowState,
     /// Largest total that any page gave.
     pub(super) total: u64,
-    /// Distinct keys of this window.
+    /// Distinct keys of this window, see [`Observation::distinct`].
     pub(super) distinct: u64,
     /// Distinct keys of all windows of the same size range.
     pub(super) span_distinct: u64,
     /// Index of the overflowing window that this one is a part of.
     pub(super) parent: Option<usize>,
-    /// Stop as soon as the size range has this many distinct keys.
-    pub(super) enough: u64,
     /// How many answers said that the query is too expensive.
     pub(super) dense: u8,
     pages: [Page; MAX_PAGES as usize],
     asked: [u8; MAX_PAGES as usize],
     order: Order,
+    /// The page asked first, whose total says how many there are.
+    first: u8,
     walks: u8,
     distinct_before: u64,
 }
@@ -78,32 +98,41 @@ fn quantum(total: u64) -> u64 {
 }
 
 impl Walk {
-    pub(super) fn new(window: Window, parent: Option<usize>, enough: u64) -> Self {
+    /// A window of the sweep.
+    pub(super) fn new(window: Window) -> Self {
         Self {
             window,
             state: WindowState::Open,
             total: 0,
             distinct: 0,
             span_distinct: 0,
-            parent,
-            enough,
+            parent: None,
             dense: 0,
             pages: Default::default(),
             asked: Default::default(),
             order: Order::Up,
+            first: 1,
             walks: 1,
             distinct_before: 0,
+        }
+    }
+
+    /// A part of the overflowing window `parent`, probably of `expected` hits. It is read from its end, where the keys
+    /// are that the whole did not deliver, if the order is the same.
+    pub(super) fn part(window: Window, parent: usize, expected: u64) -> Self {
+        // A page beyond the last one would be wasted, one before it is not: a little less than expected.
+        let first = u8::try_from((expected - expected / 20).div_ceil(PER_PAGE)).unwrap_or(MAX_PAGES);
+        Self {
+            parent: Some(parent),
+            order: Order::Down(Run::New),
+            first: first.clamp(1, MAX_PAGES),
+            ..Self::new(window)
         }
     }
 
     /// Whether no page was asked for yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.pages.iter().all(|page| *page == Page::Idle) && self.asked == [0; MAX_PAGES as usize]
-    }
-
-    /// Narrowed overflows are read from the end.
-    pub(super) fn read_down(&mut self) {
-        self.order = Order::Down { barren: 0 };
     }
 
     fn expected_pages(&self) -> u8 {
@@ -116,40 +145,44 @@ impl Walk {
 
     /// The page to ask for now; nothing when all came or the ones under way decide what is next.
     pub(super) fn wanted(&self) -> Option<u8> {
-        match self.page(1) {
-            Page::Idle => return Some(1),
+        match self.page(self.first) {
+            Page::Idle => return Some(self.first),
             Page::Asked => return None,
             Page::Done { .. } => {}
         }
         let again_and_enough = self.walks > 1 && self.distinct >= self.total.min(REACHABLE);
-        if self.span_distinct >= self.enough || again_and_enough {
+        if again_and_enough {
             return None;
         }
         match self.order {
-            Order::Up => {
-                let mut before = self.page(1);
-                for page in 2..=MAX_PAGES {
-                    // A full page that goes beyond the total: the total was too small, there may be more.
-                    let beyond = u64::from(page - 1) * PER_PAGE > self.total;
-                    let reaches = page <= self.expected_pages()
-                        || (beyond && matches!(before, Page::Done { items, .. } if items >= PER_PAGE));
-                    if !reaches || matches!(before, Page::Done { items: 0, incomplete: false }) {
-                        return None;
-                    }
-                    before = self.page(page);
-                    if before == Page::Idle {
-                        return Some(page);
-                    }
-                }
-                None
-            }
-            Order::Down { barren } => {
-                if barren >= BARREN_PAGES || self.pages.contains(&Page::Asked) {
-                    return None;
-                }
-                (2..=self.expected_pages()).rev().find(|page| self.page(*page) == Page::Idle)
+            Order::Up => self.next_up(),
+            Order::Down(_) if self.distinct >= self.total || self.pages.contains(&Page::Asked) => None,
+            Order::Down(Run::Over) if self.total > REACHABLE => None,
+            // Beyond the total, if there may be something, once all before it came.
+            Order::Down(_) => {
+                let mut down = (1..=self.expected_pages()).rev();
+                down.find(|page| self.page(*page) == Page::Idle).or_else(|| self.next_up())
             }
         }
+    }
+
+    /// The first page that was not asked for, among those that there should be.
+    fn next_up(&self) -> Option<u8> {
+        let mut before = Page::Idle;
+        for page in 1..=MAX_PAGES {
+            // A full page that goes beyond the total: the total was too small, there may be more.
+            let beyond = u64::from(page - 1) * PER_PAGE > self.total;
+            let reaches = page <= self.expected_pages()
+                || (beyond && matches!(before, Page::Done { items, .. } if items >= PER_PAGE));
+            if !reaches || matches!(before, Page::Done { items: 0, incomplete: false }) {
+                return None;
+            }
+            before = self.page(page);
+            if before == Page::Idle {
+                return Some(page);
+            }
+        }
+        None
     }
 
     /// Note that `page` is being asked for; gives how often it was by now.
@@ -171,21 +204,22 @@ impl Walk {
         self.pages[index] = Page::Done { items: seen.items, incomplete: seen.incomplete };
         self.total = self.total.max(seen.total);
         self.distinct = self.distinct.max(seen.distinct);
-        if let (Order::Down { barren }, true) = (&mut self.order, seen.request.page > 1) {
-            *barren = if seen.span_distinct > self.span_distinct { 0 } else { *barren + 1 };
+        if let Order::Down(run) = &mut self.order {
+            let new = seen.span_distinct.saturating_sub(self.span_distinct);
+            *run = run.after(new, seen.items, seen.distinct == REACHABLE);
         }
         self.span_distinct = self.span_distinct.max(seen.span_distinct).max(self.distinct);
     }
 
     /// Whether the first page should be asked again before its total is believed.
     pub(super) fn first_page_is_doubtful(&self) -> bool {
-        matches!(self.page(1), Page::Done { incomplete: true, .. })
+        matches!(self.page(self.first), Page::Done { incomplete: true, .. })
             && self.total <= REACHABLE
-            && self.asked[slot(1)] < MAX_WALKS
+            && self.asked[slot(self.first)] < MAX_WALKS
     }
 
     pub(super) fn ask_first_page_again(&mut self) {
-        self.pages[slot(1)] = Page::Idle;
+        self.pages[slot(self.first)] = Page::Idle;
     }
 
     /// Whether every wanted page came.
@@ -195,9 +229,6 @@ impl Walk {
 
     /// Judge a window whose wanted pages all came, and prepare the pages to ask again.
     pub(super) fn judge(&mut self) -> Verdict {
-        if self.span_distinct >= self.enough {
-            return if self.distinct >= self.total { Verdict::Complete } else { Verdict::Short };
-        }
         let mut again = false;
         for (page, asked) in self.pages.iter_mut().zip(&self.asked) {
             if matches!(page, Page::Done { incomplete: true, .. }) && *asked < MAX_WALKS {
@@ -208,7 +239,7 @@ impl Walk {
         if again {
             return Verdict::Again;
         }
-        if let Order::Down { .. } = self.order {
+        if matches!(self.order, Order::Down(_)) && self.total > REACHABLE {
             return if self.distinct >= self.total { Verdict::Complete } else { Verdict::Full };
         }
         let incomplete = self.pages.iter().any(|page| matches!(page, Page::Done { incomplete: true, .. }));
@@ -243,6 +274,8 @@ impl Walk {
         });
         let full = items.clone().filter(|items| *items >= PER_PAGE).count() as u64;
         let sum: u64 = items.sum();
-        sum == self.distinct && full == sum / PER_PAGE && self.total - self.distinct < quantum(self.total)
+        // Keys of a part may have come with its whole.
+        let each_once = if self.parent.is_some() { sum <= self.distinct } else { sum == self.distinct };
+        each_once && full == sum / PER_PAGE && self.total - self.distinct < quantum(self.total)
     }
 }

@@ -19,6 +19,22 @@ pub enum Refinement {
     Language(String),
 }
 
+impl Refinement {
+    /// Whether search would deliver a file of this path under the refinement; nothing where only the service can say.
+    pub fn is_met_by(&self, path: &str) -> Option<bool> {
+        match self {
+            Self::Root => Some(!path.contains('/')),
+            Self::Directory(directory) => {
+                Some(path.strip_prefix(directory.as_str()).is_some_and(|rest| rest.starts_with('/')))
+            }
+            Self::Extension(extension) => {
+                Some(path.strip_suffix(extension.as_str()).is_some_and(|rest| rest.ends_with('.')))
+            }
+            Self::Language(_) => None,
+        }
+    }
+}
+
 /// A text that is no [`Refinement`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Failed to read the refinement {0:?}: expected path:/, path:DIR, extension:NAME or language:NAME")]
@@ -164,6 +180,16 @@ mod tests {
         for bad in ["path:", "size:3", "md", "path:a\"b"] {
             assert!(bad.parse::<Refinement>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn refinements_are_met_by_paths() {
+        let met = |text: &str, path: &str| text.parse::<Refinement>().unwrap().is_met_by(path);
+        assert_eq!((met("path:/", "CLAUDE.md"), met("path:/", "docs/CLAUDE.md")), (Some(true), Some(false)));
+        assert_eq!((met("path:docs", "docs/a/b.md"), met("path:docs", "docs2/b.md")), (Some(true), Some(false)));
+        assert_eq!((met("path:docs", "a/docs/b.md"), met("path:docs", "docs")), (Some(false), Some(false)));
+        assert_eq!((met("extension:md", "a/b.md"), met("extension:md", "a/bmd")), (Some(true), Some(false)));
+        assert_eq!(met("language:markdown", "a.md"), None);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct PageRow {
     pub items: u64,
     /// `incomplete_results`.
     pub incomplete: bool,
-    /// Distinct hits of the window so far.
+    /// Distinct hits of the window so far, and for a narrowed one those of others that meet it.
     pub keys: u64,
     /// Distinct hits so far of all windows of this size range.
     pub span_keys: u64,
@@ -95,7 +95,7 @@ pub struct RepoFound {
 /// A page as it was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPage {
-    /// Distinct hits of the window so far.
+    /// Distinct hits of the window so far, and for a narrowed one those of others that meet it.
     pub keys: u64,
     /// Distinct hits so far of all windows of this size range.
     pub span_keys: u64,
@@ -167,12 +167,14 @@ impl Store {
     }
 
     /// Store a page with its hits, all or nothing, and count: to what the row's `keys` and `span_keys` hold (hits that
-    /// are not to be stored) the stored ones are added, and both are given back.
+    /// are not to be stored) the stored ones are added, and both are given back. A path that `meets` what narrows the
+    /// window counts as its hit when another window of the same range of sizes has it.
     pub async fn put_page(
         &self,
         run: RunId,
         page: &PageRow,
         hits: &[HitRow],
+        meets: impl Fn(&str) -> bool,
         now: i64,
     ) -> Result<StoredPage, StoreError> {
         let failed = |e| self.failed("store a search page", e);
@@ -201,28 +203,8 @@ impl Store {
             });
             insert.build().execute(&mut *tx).await.map_err(failed)?;
         }
-        let keys: i64 = sqlx::query_scalar("SELECT count(*) FROM hit WHERE window_id = ?")
-            .bind(window)
-            .fetch_one(&mut *tx)
-            .await
-            .map_err(failed)?;
-        let span_keys: i64 = if page.window.axis.is_empty() && page.window.hi != Some(page.window.lo) {
-            keys
-        } else {
-            sqlx::query_scalar(
-                "SELECT count(*) FROM (SELECT DISTINCT h.repo_id, h.path FROM hit h JOIN crawl_window w \
-                 ON w.id = h.window_id WHERE w.run_id = ? AND w.target = ? AND w.fork = ? AND w.lo = ? AND w.hi IS ?)",
-            )
-            .bind(run.0)
-            .bind(&page.window.target)
-            .bind(page.window.fork.as_str())
-            .bind(page.window.lo as i64)
-            .bind(page.window.hi.map(|hi| hi as i64))
-            .fetch_one(&mut *tx)
-            .await
-            .map_err(failed)?
-        };
-        let (keys, span_keys) = (keys + page.keys as i64, span_keys + page.span_keys as i64);
+        let (keys, span_keys) = self.count_keys(&mut tx, run, window, &page.window, meets).await?;
+        let (keys, span_keys) = (keys + page.keys, span_keys + page.span_keys);
         sqlx::query(
             "INSERT OR REPLACE INTO crawl_page \
              (window_id, attempt, page, total, items, incomplete, fetched_at, seq, keys, span_keys) \
@@ -235,13 +217,13 @@ impl Store {
         .bind(page.items as i64)
         .bind(page.incomplete)
         .bind(now)
-        .bind(keys)
-        .bind(span_keys)
+        .bind(keys as i64)
+        .bind(span_keys as i64)
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
         self.commit(tx).await?;
-        Ok(StoredPage { keys: keys as u64, span_keys: span_keys as u64, repos: named.into_iter().collect() })
+        Ok(StoredPage { keys, span_keys, repos: named.into_iter().collect() })
     }
 
     /// Record how windows stand.

@@ -3,11 +3,11 @@
 //! Nothing is buried at the first miss: the miss is noted with its run, and only a later run that misses the same thing
 //! alike changes its presence.
 
-use super::{ArtifactRow, BATCH, RepoId, RepoRow, RunId, Store, StoreError, WindowKey, list};
+use super::{ArtifactRow, BATCH, RepoId, RepoRow, RunId, Store, StoreError, list};
 use crate::corpus::{GitOid, Slug};
-use crate::taxonomy::{FileMode, ForkFamily, Presence};
+use crate::taxonomy::{FileMode, Presence};
 use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite, Transaction};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// A repository that is to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,21 +71,6 @@ pub struct Listed {
     pub found: bool,
     /// Whether everything could be read; otherwise the next run looks again, wherever the head is.
     pub whole: bool,
-}
-
-/// Paths of a repository that search knows and the corpus does not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownHits {
-    /// Key.
-    pub id: RepoId,
-    /// GitHub's id, where it is known.
-    pub node_id: Option<String>,
-    /// Name.
-    pub slug: Slug,
-    /// Whether this run has looked at the repository.
-    pub checked: bool,
-    /// The paths, sorted.
-    pub paths: Vec<String>,
 }
 
 /// What a refresh did, over all its invocations.
@@ -429,67 +414,6 @@ impl Store {
         self.commit(tx).await
     }
 
-    /// Node id, path and size of the hits that earlier runs got for a target and that `run` has seen unchanged.
-    pub async fn known_hits(
-        &self,
-        run: RunId,
-        target: &str,
-        fork: ForkFamily,
-    ) -> Result<Vec<(String, String, u64)>, StoreError> {
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(include_str!("../../queries/sql/refresh_known_hits.sql"))
-            .bind(target)
-            .bind(fork.as_str())
-            .bind(run.0)
-            .fetch_all(self.read())
-            .await
-            .map_err(|e| self.failed("read the known hits of a target", e))?;
-        Ok(rows.into_iter().map(|(node, path, size)| (node, path, size as u64)).collect())
-    }
-
-    /// Node id and path of the hits that `run` has of a window.
-    pub async fn window_hits(&self, run: RunId, key: &WindowKey) -> Result<HashSet<(String, String)>, StoreError> {
-        let rows: Vec<(String, String)> = sqlx::query_as(
-            "SELECT r.node_id, h.path FROM crawl_window w JOIN hit h ON h.window_id = w.id \
-             JOIN repo r ON r.id = h.repo_id WHERE w.run_id = ? AND w.target = ? AND w.fork = ? AND w.lo = ? \
-             AND w.hi IS ? AND w.axis = ? AND r.node_id IS NOT NULL",
-        )
-        .bind(run.0)
-        .bind(&key.target)
-        .bind(key.fork.as_str())
-        .bind(key.lo as i64)
-        .bind(key.hi.map(|hi| hi as i64))
-        .bind(&key.axis)
-        .fetch_all(self.read())
-        .await
-        .map_err(|e| self.failed("read the hits of a window", e))?;
-        Ok(rows.into_iter().collect())
-    }
-
-    /// Repositories after `after` in which searches of `run` found paths that are no present artifacts.
-    pub async fn unknown_hits(&self, run: RunId, after: RepoId, limit: usize) -> Result<Vec<UnknownHits>, StoreError> {
-        type Row = (i64, Option<String>, String, String, Option<bool>, String);
-        let rows: Vec<Row> = sqlx::query_as(include_str!("../../queries/sql/refresh_unknown.sql"))
-            .bind(run.0)
-            .bind(after.0)
-            .bind(limit as i64)
-            .fetch_all(self.read())
-            .await
-            .map_err(|e| self.failed("list what search found", e))?;
-        let mut unknown: Vec<UnknownHits> = Vec::new();
-        for (id, node_id, owner, name, checked, path) in rows {
-            match unknown.last_mut() {
-                Some(last) if last.id.0 == id => last.paths.push(path),
-                _ => {
-                    let slug = Slug::new(&owner, &name)
-                        .map_err(|e| self.damaged(format!("repository {id}"), e.to_string()))?;
-                    let checked = checked == Some(true);
-                    unknown.push(UnknownHits { id: RepoId(id), node_id, slug, checked, paths: vec![path] });
-                }
-            }
-        }
-        Ok(unknown)
-    }
-
     /// What `run` did, over all its invocations.
     pub async fn refresh_counts(&self, run: RunId) -> Result<RefreshCounts, StoreError> {
         sqlx::query_as(include_str!("../../queries/sql/refresh_counts.sql"))
@@ -497,21 +421,5 @@ impl Store {
             .fetch_one(self.read())
             .await
             .map_err(|e| self.failed("count what a refresh did", e))
-    }
-
-    /// Drop the hits of refreshes before `run` that a later run has again: each path stays with the last one.
-    pub async fn drop_old_hits(&self, run: RunId) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sqlx::query(
-            "DELETE FROM hit WHERE window_id IN (SELECT w.id FROM crawl_window w JOIN run r ON r.id = w.run_id \
-             WHERE r.command = 'refresh' AND w.run_id < ?1) AND EXISTS (SELECT 1 FROM hit n JOIN crawl_window nw \
-             ON nw.id = n.window_id JOIN crawl_window w ON w.id = hit.window_id WHERE n.repo_id = hit.repo_id \
-             AND n.path = hit.path AND nw.run_id = ?1 AND nw.target = w.target AND nw.fork = w.fork)",
-        )
-        .bind(run.0)
-        .execute(&mut *tx)
-        .await
-        .map_err(|e| self.failed("drop old hits", e))?;
-        self.commit(tx).await
     }
 }

@@ -6,9 +6,9 @@ use super::{Context, Halt, Windows, families, now};
 use crate::github::{self, FoundFile, SearchPage, search_code};
 use crate::plan::targets::Target;
 use crate::plan::{
-    Histogram, Observation, Planner, Refinement, Refusal, Request, Setup, Window, WindowReport, axes_for,
+    Histogram, Observation, Places, Planner, Refinement, Refusal, Request, Setup, Window, WindowReport, axes_for,
 };
-use crate::store::{HitRow, PageRow, RepoFacts, RepoRow, WindowKey, WindowRow};
+use crate::store::{HitRow, PageRow, RepoFacts, RepoRow, StoreError, WindowKey, WindowRow};
 use crate::taxonomy::{ForkFamily, RepoSource, WindowState};
 use futures_util::StreamExt as _;
 use std::collections::{HashMap, HashSet};
@@ -80,7 +80,9 @@ async fn walk(
     let setup =
         Setup { target: target.id.clone(), fork, axes: axes_for(&target.search), warm: (known > 0).then_some(warm) };
     let observations: Vec<Observation> = stored.iter().map(observation).collect();
-    let planner = Planner::resume(setup, &observations)?;
+    let splits = observations.iter().any(|seen| !seen.request.window.refine.is_empty());
+    let places = if splits { Some(places(context, target, fork).await?) } else { None };
+    let planner = Planner::resume(setup, &observations, places)?;
     progress.resume(&planner, &target.id, fork, known);
     let expression = target.search.clone();
     let known = if context.skips_known { Some(Known::load(context, target, fork).await?) } else { None };
@@ -88,6 +90,11 @@ async fn walk(
     walk.take_up().await?;
     let end = walk.go().await;
     Ok((walk.planner, end.err()))
+}
+
+/// In which directories the files of a target lie, as far as windows without refinements delivered them.
+async fn places(context: &Context<'_>, target: &Target, fork: ForkFamily) -> Result<Places, StoreError> {
+    Ok(context.store.places(context.run, &target.id, fork).await?.into_iter().collect())
 }
 
 struct Walk<'a> {
@@ -120,8 +127,19 @@ impl Walk<'_> {
         Ok(())
     }
 
+    async fn next(&mut self) -> Result<Option<Request>, Halt> {
+        if self.planner.wants_places() {
+            let reports = self.planner.place(places(self.context, self.target, self.fork).await?);
+            self.put(&reports, None).await?;
+        }
+        Ok(self.planner.next_request())
+    }
+
     async fn go(&mut self) -> Result<(), Halt> {
-        while let Some(request) = self.planner.next_request() {
+        // What the pages settle may not have been stored with the last of them.
+        let settled = |report: &WindowReport| !matches!(report.state, WindowState::Open | WindowState::Walking);
+        self.put(&self.planner.windows().filter(settled).collect::<Vec<_>>(), None).await?;
+        while let Some(request) = self.next().await? {
             let query = request.window.query(&self.expression);
             let asked = search_code(self.context.github, &query, u32::from(request.page));
             let answer = match self.context.unless_stopped(asked).await {
@@ -172,7 +190,9 @@ impl Walk<'_> {
             keys: beside,
             span_keys: beside,
         };
-        let stored = self.context.store.put_page(self.context.run, &row, &hits, now()).await?;
+        let refine = &request.window.refine;
+        let meets = |path: &str| !refine.is_empty() && refine.iter().all(|part| part.is_met_by(path) == Some(true));
+        let stored = self.context.store.put_page(self.context.run, &row, &hits, meets, now()).await?;
         self.context.feed.push(&stored.repos);
         let seen = Observation {
             request: request.clone(),
@@ -270,13 +290,8 @@ fn key(window: &Window) -> WindowKey {
 }
 
 fn observation(row: &PageRow) -> Observation {
-    let window = Window {
-        target: row.window.target.clone(),
-        fork: row.window.fork,
-        lo: row.window.lo,
-        hi: row.window.hi,
-        refine: row.window.axis.lines().filter_map(|text| text.parse().ok()).collect(),
-    };
+    let WindowKey { target, fork, lo, hi, axis } = row.window.clone();
+    let window = Window { target, fork, lo, hi, refine: axis.lines().filter_map(|text| text.parse().ok()).collect() };
     Observation {
         request: Request { window, page: row.page, walk: row.walk },
         total: row.total,

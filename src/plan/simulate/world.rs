@@ -1,7 +1,7 @@
 //! Simulated files and a simulated search service over them.
 
 use super::Outcome;
-use crate::plan::{Axis, Histogram, MAX_PAGES, PER_PAGE, REACHABLE, Refinement, Window, lower_bound};
+use crate::plan::{Axis, Histogram, MAX_PAGES, PER_PAGE, Places, REACHABLE, Refinement, Window, lower_bound};
 use crate::taxonomy::ForkFamily;
 use std::collections::HashMap;
 
@@ -195,6 +195,15 @@ impl World {
         Histogram::of_sizes(self.files.iter().map(|file| file.size))
     }
 
+    fn meets(&self, id: u32, refine: &[Refinement]) -> bool {
+        let place = PLACES[usize::from(self.files[id as usize].place)].0;
+        refine.iter().all(|part| match part {
+            Refinement::Root => place.is_empty(),
+            Refinement::Directory(directory) => place == directory,
+            Refinement::Extension(_) | Refinement::Language(_) => true,
+        })
+    }
+
     fn range(&self, lo: u64, hi: Option<u64>) -> std::ops::Range<usize> {
         let from = self.files.partition_point(|file| file.size < lo);
         let to = hi.map_or(self.files.len(), |hi| self.files.partition_point(|file| file.size <= hi));
@@ -317,20 +326,13 @@ impl<'a> Service<'a> {
     /// The hits of a query in its order, at most the cap, and how many there are.
     fn ranked(&self, query: &Query, epoch: u64) -> (Vec<u32>, u64) {
         let (lo, hi, refine) = query;
-        let meets = |file: File| {
-            refine.iter().all(|part| match part {
-                Refinement::Root => file.place == 0,
-                Refinement::Directory(directory) => PLACES[usize::from(file.place)].0 == directory,
-                Refinement::Extension(_) | Refinement::Language(_) => true,
-            })
-        };
         let salt = if self.faults.order_per_query { hash(query) } else { 0 };
         let order = |id: u32| mix(self.world.seed ^ salt ^ u64::from(id).wrapping_mul(0x2545_f491_4f6c_dd1d));
         let mut hits: Vec<(u64, u32)> = self
             .world
             .range(*lo, *hi)
             .map(|index| index as u32)
-            .filter(|id| meets(self.world.files[*id as usize]) && self.present(*id, epoch))
+            .filter(|id| self.world.meets(*id, refine) && self.present(*id, epoch))
             .map(|id| (order(id), id))
             .collect();
         let count = hits.len() as u64;
@@ -384,10 +386,22 @@ impl<'a> Service<'a> {
         for id in &items {
             self.found[*id as usize] = true;
         }
-        let distinct = add(self.by_window.entry(query.clone()).or_default(), &items);
-        let span_distinct = add(self.by_span.entry((window.lo, window.hi)).or_default(), &items);
+        let delivered = add(self.by_window.entry(query.clone()).or_default(), &items);
+        let span = self.by_span.entry((window.lo, window.hi)).or_default();
+        let span_distinct = add(span, &items);
+        let meets = |id: &&u32| self.world.meets(**id, &window.refine);
+        let distinct = if window.refine.is_empty() { delivered } else { span.iter().filter(meets).count() as u64 };
         self.last = Some((query, epoch, hits, count));
         Some(Answer { total, items: items.len() as u64, incomplete, distinct, span_distinct })
+    }
+
+    /// Where the files lie that windows without refinements delivered.
+    pub fn places(&self) -> Places {
+        let whole = self.by_window.iter().filter(|((_, _, refine), _)| refine.is_empty());
+        whole
+            .flat_map(|(_, ids)| ids)
+            .map(|id| (PLACES[usize::from(self.world.files[*id as usize].place)].0.to_owned(), 1))
+            .collect()
     }
 
     /// The sum of what was asked, against what a crawler with these axes could reach.
@@ -405,6 +419,8 @@ impl<'a> Service<'a> {
                 reachable.extend(self.ranked(&(size, Some(size), refine), epoch).0.iter().filter(|id| stays(id)));
             }
         }
+        // Directories that no axis names are learnt from what is found.
+        reachable.extend((0..self.world.len() as u32).filter(|id| self.found[*id as usize] && stays(id)));
         reachable.sort_unstable();
         reachable.dedup();
         let missed = reachable.iter().filter(|id| !self.found[**id as usize]).count() as u64;
