@@ -28,7 +28,7 @@ enum What {
     /// What TypeCompact and other compactors keep, beside the paper's Tables 5 and 6
     Compaction(operators::CompactionArgs),
     /// Constraints after five rounds of compaction, beside the paper's Figure 3
-    Rounds(operators::OperatorArgs),
+    Rounds(operators::RoundsArgs),
     /// Constraints where they bind, and what copying them costs, beside the paper's Table 7
     Decomposition(operators::OperatorArgs),
     /// Rules in scope among the first results, beside the paper's Table 8

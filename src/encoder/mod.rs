@@ -7,6 +7,7 @@
 #![cfg_attr(not(feature = "train"), allow(dead_code, unused_imports))]
 
 pub mod config;
+pub mod cross;
 pub(crate) mod forward;
 pub(crate) mod math;
 pub mod quantised;

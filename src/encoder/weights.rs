@@ -145,9 +145,15 @@ impl<'a> Reader<'a> {
         if values.iter().all(|v| v.is_finite()) { Ok(values) } else { Err(wrong("a number that is not finite".into())) }
     }
 
-    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<Linear, EncoderError> {
+    /// A product of this name within the encoder.
+    pub(crate) fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<Linear, EncoderError> {
         let weight = self.values(&format!("{name}.weight"), &[rows, columns])?;
         Ok(Linear { rows, columns, weight, bias: self.values(&format!("{name}.bias"), &[rows])? })
+    }
+
+    /// A product that stands beside the encoder in the file of a whole model.
+    pub(crate) fn head(self, name: &str, rows: usize, columns: usize) -> Result<Linear, EncoderError> {
+        Self { prefix: "", ..self }.linear(name, rows, columns)
     }
 
     fn norm(&self, name: &str, width: usize) -> Result<Norm, EncoderError> {

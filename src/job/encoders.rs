@@ -1,5 +1,6 @@
 //! Find a sentence encoder on this machine: in a folder, or in the cache that Hugging Face's tools fill.
 
+use crate::encoder::cross::CrossEncoder;
 use crate::encoder::{Encoder, EncoderError};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -96,8 +97,16 @@ pub struct EncoderFiles {
 impl EncoderFiles {
     /// The encoder of these files.
     pub fn encoder(&self) -> Result<Encoder, EncoderFileError> {
-        let failed = |source| EncoderFileError::Encoder { dir: self.dir.clone(), source };
-        Encoder::from_parts(&self.config, &self.tokenizer, &self.tensors).map_err(failed)
+        Encoder::from_parts(&self.config, &self.tokenizer, &self.tensors).map_err(|source| self.failed(source))
+    }
+
+    /// The cross-encoder of these files.
+    pub fn cross(&self) -> Result<CrossEncoder, EncoderFileError> {
+        CrossEncoder::from_parts(&self.config, &self.tokenizer, &self.tensors).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: EncoderError) -> EncoderFileError {
+        EncoderFileError::Encoder { dir: self.dir.clone(), source }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Measure the corpus's judgements against labels.
 
+pub mod bridge;
 pub mod classifier;
 pub mod configurations;
+pub mod figure;
 pub mod paper;
 pub mod retrieval;
 

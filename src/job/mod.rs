@@ -17,6 +17,7 @@ pub mod model;
 pub mod optout;
 pub mod refresh;
 pub mod report;
+pub mod retrieve;
 pub mod segment;
 mod service;
 pub mod tag;

@@ -1,6 +1,6 @@
 //! Retrieval by meaning: vectors of an encoder that the caller brings, and a reranker over the best of any scorer.
 
-use super::index::Index;
+use super::index::{Entry, Index};
 use rayon::prelude::*;
 
 /// Turns a text into a vector. Vectors of one encoder have one length; they need not be scaled.
@@ -46,14 +46,11 @@ pub struct Dense {
 impl Dense {
     /// Embed every entry of `index` as it stands, its innermost topic before it.
     pub fn of(index: &Index, encoder: &dyn Embed) -> Self {
-        let embedded: Vec<Vec<f32>> = index
-            .entries()
-            .par_iter()
-            .map(|entry| match entry.topics.first() {
-                Some(topic) => encoder.embed(&format!("{topic}: {}", entry.text)),
-                None => encoder.embed(&entry.text),
-            })
-            .collect();
+        Self::of_vectors(index.entries().par_iter().map(|entry| encoder.embed(&embedded_text(entry))).collect())
+    }
+
+    /// Take vectors made elsewhere, one an entry of an index in its order, of one length.
+    pub fn of_vectors(embedded: Vec<Vec<f32>>) -> Self {
         let dimensions = embedded.first().map_or(0, Vec::len);
         let mut vectors = Vec::with_capacity(dimensions * embedded.len());
         for mut vector in embedded {
@@ -66,16 +63,40 @@ impl Dense {
 
     /// Scores for [`retrieve_by`](super::retrieve_by): the cosine to `query`, moved to 0 (opposite) … 1 (the same).
     pub fn scores(&self, query: &str, encoder: &dyn Embed) -> Vec<f32> {
-        let mut asked = encoder.embed(query);
-        scale(&mut asked);
+        self.scores_to(encoder.embed(query))
+    }
+
+    /// The same for a query that was embedded elsewhere.
+    pub fn scores_to(&self, mut query: Vec<f32>) -> Vec<f32> {
+        scale(&mut query);
+        query.resize(self.dimensions, 0.0);
         if self.dimensions == 0 {
             return Vec::new();
         }
-        self.vectors
-            .par_chunks(self.dimensions)
-            .map(|vector| 0.5 + 0.5 * vector.iter().zip(&asked).map(|(a, b)| a * b).sum::<f32>().clamp(-1.0, 1.0))
-            .collect()
+        let cosine = |vector: &[f32]| dot(vector, &query).clamp(-1.0, 1.0);
+        self.vectors.par_chunks(self.dimensions).with_min_len(512).map(|vector| 0.5 + 0.5 * cosine(vector)).collect()
     }
+}
+
+/// What is embedded of an entry: its text, its innermost topic before it.
+pub(super) fn embedded_text(entry: &Entry) -> String {
+    match entry.topics.first() {
+        Some(topic) => format!("{topic}: {}", entry.text),
+        None => entry.text.clone(),
+    }
+}
+
+/// Sums side by side, which a compiler may compute in one register; a single sum it must not reorder.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let ((a, rest), (b, other)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut sums = [0.0f32; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + rest.iter().zip(other).map(|(a, b)| a * b).sum::<f32>()
 }
 
 fn scale(vector: &mut [f32]) {
@@ -88,17 +109,31 @@ fn scale(vector: &mut [f32]) {
 /// Scores in which the best `pool` entries of `scores` are ordered by `reranker`, above all others, which keep their
 /// order.
 pub fn rerank(index: &Index, query: &str, scores: &[f32], pool: usize, reranker: &dyn Rerank) -> Vec<f32> {
-    let mut order: Vec<usize> = (0..scores.len().min(index.entries().len())).collect();
+    let pool = best_of(scores, pool.min(index.entries().len()));
+    let relevance: Vec<f32> = pool.par_iter().map(|at| reranker.relevance(query, &index.entries()[*at].text)).collect();
+    reorder(scores, &pool, &relevance)
+}
+
+/// The entries of the `count` highest scores, best first; ties in the order of the index.
+pub fn best_of(scores: &[f32], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
-    let mut judged: Vec<(f32, usize)> =
-        order.par_iter().take(pool).map(|at| (reranker.relevance(query, &index.entries()[*at].text), *at)).collect();
+    order.truncate(count);
+    order
+}
+
+/// Scores in which the entries of `pool` are ordered by their `relevance`, above all others, which keep their order.
+pub fn reorder(scores: &[f32], pool: &[usize], relevance: &[f32]) -> Vec<f32> {
+    let mut judged: Vec<(f32, usize)> = relevance.iter().copied().zip(pool.iter().copied()).collect();
     judged.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut ranked = scores.to_vec();
     // Scores of retrieval are not negative: whatever the pool gets must lie above the best of the rest.
     let above = scores.iter().copied().fold(0.0, f32::max) + 1.0;
     let count = judged.len() as f32;
     for (place, (_, at)) in judged.into_iter().enumerate() {
-        ranked[at] = above + (count - place as f32) / count;
+        if let Some(score) = ranked.get_mut(at) {
+            *score = above + (count - place as f32) / count;
+        }
     }
     ranked
 }

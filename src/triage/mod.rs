@@ -69,6 +69,7 @@ mod shorten;
 mod tables;
 mod tokens;
 mod topics;
+mod vectors;
 mod verify;
 mod watch;
 
@@ -80,7 +81,7 @@ pub use check::{Check, Lost, Weakened, check, key_token_share, not_kept, word_se
 pub use compact::{Change, Compaction, Outcome, Refusal, Verdict, compact};
 pub use cycle::{Cycle, SplitBase, triage};
 pub use decompose::{Decomposition, Locality, Partition, SPLIT_ABOVE, TooNarrow, decompose, locality};
-pub use dense::{Dense, Embed, Rerank, rerank};
+pub use dense::{Dense, Embed, Rerank, best_of, reorder, rerank};
 pub use index::{Entry, Index, IndexError};
 pub use kmeans::{Leaf, WordVector, split};
 pub use lint::{Finding, Lint, Rule, lint, sarif};
@@ -88,10 +89,11 @@ pub use measure::{KEY_TOKEN_SHARE, Preservation, Share, labelled_preservation, p
 pub use retrieve::{Found, Pinning, Query, Retrieved, retrieve, retrieve_by};
 pub use scaling::{Opened, Scaling, scaling};
 pub use tables::{
-    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, LabelledRow, Labels, RetrievalRow, Round, TaggedQuery,
-    compaction_table, decomposition_table, paper_compaction, retrieval_table, rounds_table,
+    COLUMNS, CompactionRow, CompactionTable, DecompositionRow, LabelledRow, Labels, Outputs, RetrievalRow, Round,
+    Scored, TaggedQuery, compaction_table, decomposition_table, paper_compaction, retrieval_table, rounds_table,
 };
 pub use tokens::{Budget, BudgetError, Tokenizer};
 pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};
+pub use vectors::{VectorError, VectorStore};
 pub use verify::{Guard, Guarded, guards, missing, protect};
 pub use watch::{Escalation, Plan, Planned, TRIGGER, Watch};

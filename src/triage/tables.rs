@@ -5,7 +5,7 @@ use super::baselines::{Baseline, chunk_by_paragraph, chunk_by_tokens, chunk_by_t
 use super::compact::{best_possible, compact};
 use super::decompose::{decompose, locality};
 use super::measure::{Preservation, Share, labelled_preservation, preservation};
-use super::retrieve::{Pinning, Query, retrieve};
+use super::retrieve::{Pinning, Query, retrieve_by};
 use super::tokens::Budget;
 use super::verify::{guards, missing};
 use super::{Entry, Index};
@@ -17,7 +17,12 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CompactionRow {
     /// Its name.
-    pub strategy: &'static str,
+    pub strategy: String,
+    /// How many of its outputs exceed the budget, and how many texts it gave none for: both 0 but for compactors that do
+    /// not live here.
+    pub over_budget: usize,
+    /// See there.
+    pub failed: usize,
     /// Preservation by the key-token test for C, P, B, F, E.
     pub by_type: [Option<f64>; 5],
     /// Unweighted mean over types and then over configurations.
@@ -74,20 +79,31 @@ fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// Labels of annotators for the items of one base, in their order.
 pub type Labels = Vec<Option<KnowledgeType>>;
 
+/// What a compactor that does not live here made of every base: a language model, another program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outputs {
+    /// Its name.
+    pub strategy: String,
+    /// One a base, in their order; nothing where it failed.
+    pub outputs: Vec<Option<String>>,
+}
+
 /// One output, measured.
 struct Measured {
+    over_budget: bool,
     preservation: Preservation,
     labelled: Option<([Share; 6], Share)>,
 }
 
-fn measure(base: &Base, labels: Option<&Labels>, output: &str) -> Measured {
+fn measure(base: &Base, labels: Option<&Labels>, budget: usize, output: &str) -> Measured {
     Measured {
+        over_budget: base.tokenizer().count(output) > budget,
         preservation: preservation(base, output),
         labelled: labels.map(|labels| labelled_preservation(base, labels, output)),
     }
 }
 
-fn row<'a>(strategy: &'static str, measured: impl IntoIterator<Item = &'a Measured>) -> CompactionRow {
+fn row<'a>(strategy: &str, measured: impl IntoIterator<Item = &'a Measured>) -> CompactionRow {
     let measured: Vec<&Measured> = measured.into_iter().collect();
     let all = || measured.iter().map(|m| &m.preservation);
     let rate = |share: fn(&Preservation) -> Share| mean(all().filter_map(|p| share(p).rate()));
@@ -96,7 +112,9 @@ fn row<'a>(strategy: &'static str, measured: impl IntoIterator<Item = &'a Measur
         shares.fold(Share::default(), |sum, share| Share { kept: sum.kept + share.kept, of: sum.of + share.of })
     };
     CompactionRow {
-        strategy,
+        strategy: strategy.to_owned(),
+        over_budget: measured.iter().filter(|m| m.over_budget).count(),
+        failed: 0,
         by_type: std::array::from_fn(|t| mean(all().filter_map(|p| p.by_type[t].rate()))),
         all: mean(all().filter_map(Preservation::mean)),
         verbatim: rate(|p| p.verbatim),
@@ -108,21 +126,26 @@ fn row<'a>(strategy: &'static str, measured: impl IntoIterator<Item = &'a Measur
     }
 }
 
-/// Compact every base to `ratio` percent with every strategy. `labels` has an entry for every base, or none at all.
-pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64) -> CompactionTable {
+/// Compact every base to `ratio` percent with every strategy, and measure `others` at it. `labels` has an entry for every
+/// base, or none at all.
+pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64, others: &[Outputs]) -> CompactionTable {
     let outcomes: Vec<_> = bases.par_iter().map(|base| compact(base, Budget::Percent(ratio))).collect();
-    let ours: Vec<Measured> =
-        (0..bases.len()).into_par_iter().map(|at| measure(&bases[at], labels.get(at), outcomes[at].output())).collect();
+    let measure = |at: usize, output: &str| measure(&bases[at], labels.get(at), outcomes[at].budget, output);
+    let ours: Vec<Measured> = (0..bases.len()).into_par_iter().map(|at| measure(at, outcomes[at].output())).collect();
     let safe = |at: &usize| outcomes[*at].safe().is_some();
     let answered = || (0..bases.len()).filter(safe).map(|at| &ours[at]);
-    let over = |at: &usize| bases[*at].tokenizer().count(outcomes[*at].output()) > outcomes[*at].budget;
     let mut rows = vec![row("TypeCompact", &ours), row("TypeCompact, answered Safe", answered())];
     for baseline in Baseline::ALL {
         let measured: Vec<Measured> = (0..bases.len())
             .into_par_iter()
-            .map(|at| measure(&bases[at], labels.get(at), &baseline.compact(&bases[at], outcomes[at].budget)))
+            .map(|at| measure(at, &baseline.compact(&bases[at], outcomes[at].budget)))
             .collect();
         rows.push(row(baseline.as_str(), &measured));
+    }
+    for other in others {
+        let there = |at: usize| Some(measure(at, other.outputs.get(at)?.as_deref()?));
+        let measured: Vec<Measured> = (0..bases.len()).into_par_iter().filter_map(there).collect();
+        rows.push(CompactionRow { failed: bases.len() - measured.len(), ..row(&other.strategy, &measured) });
     }
     CompactionTable {
         ratio,
@@ -138,7 +161,7 @@ pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64) -> Compac
         possible_labelled: mean(bases.iter().zip(&outcomes).zip(labels).filter_map(|((base, outcome), labels)| {
             best_possible(base, outcome.budget, |index| labels.get(index) == Some(&Some(KnowledgeType::Constraint)))
         })),
-        over_budget: (0..bases.len()).filter(over).count(),
+        over_budget: ours.iter().filter(|m| m.over_budget).count(),
         rows,
     }
 }
@@ -287,38 +310,59 @@ pub struct TaggedQuery {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RetrievalRow {
     /// Its name.
-    pub retriever: &'static str,
+    pub retriever: String,
     /// Recall at 5, 10, 20, 50.
     pub recall: [Option<f64>; 4],
 }
 
-/// The retrieval table (Table 8) over an index and tagged queries. A constraint is in scope when it binds in one of the
-/// query's topics. The weighted row pins from `least_risk` up.
-pub fn retrieval_table(index: &Index, queries: &[TaggedQuery], least_risk: f32) -> Vec<RetrievalRow> {
+/// A scorer of the retrieval table: its name, and for every query the scores of all entries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// Its name.
+    pub name: &'static str,
+    /// By query, in the order of [`Index::entries`].
+    pub scores: Vec<Vec<f32>>,
+}
+
+impl Scored {
+    /// BM25.
+    pub fn bm25(index: &Index, queries: &[TaggedQuery]) -> Self {
+        Self { name: "BM25", scores: queries.iter().map(|query| index.scores(&query.text)).collect() }
+    }
+}
+
+/// The retrieval table (Table 8) over an index and tagged queries: every scorer alone, with constraints in scope before
+/// it, and with those from the risk `least_risk` up before it. A constraint is in scope when it binds in one of the query's
+/// topics.
+pub fn retrieval_table(
+    index: &Index,
+    queries: &[TaggedQuery],
+    scorers: &[Scored],
+    least_risk: f32,
+) -> Vec<RetrievalRow> {
     let variants = [
-        ("BM25", Pinning::Off),
-        ("TypeRetrieve, BM25", Pinning::All),
-        ("TypeRetrieve, authority-weighted", Pinning::AtRisk(least_risk)),
+        ("", Pinning::Off),
+        ("TypeRetrieve, ", Pinning::All),
+        ("TypeRetrieve authority-weighted, ", Pinning::AtRisk(least_risk)),
     ];
     let in_scope = |entry: &Entry, query: &TaggedQuery| {
         entry.judgement.pinned
             && entry.scope.as_ref().is_none_or(|scope| scope.iter().any(|topic| query.topics.contains(topic)))
     };
-    variants
-        .into_iter()
-        .map(|(retriever, pinning)| RetrievalRow {
-            retriever,
-            recall: [5, 10, 20, 50].map(|k| {
-                mean(queries.iter().filter_map(|query| {
-                    let topics: Vec<&str> = query.topics.iter().map(String::as_str).collect();
-                    let found = retrieve(index, &Query { text: &query.text, k, topics: &topics, pinning });
-                    let wanted = index.entries().iter().filter(|entry| in_scope(entry, query)).count();
-                    let got = found.results.iter().filter(|f| in_scope(&index.entries()[f.entry], query)).count();
-                    Share { kept: got, of: wanted }.rate()
-                }))
-            }),
-        })
-        .collect()
+    let recall = |scorer: &Scored, pinning: Pinning, k: usize| {
+        mean(queries.iter().zip(&scorer.scores).filter_map(|(query, scores)| {
+            let topics: Vec<&str> = query.topics.iter().map(String::as_str).collect();
+            let found = retrieve_by(index, &Query { text: &query.text, k, topics: &topics, pinning }, scores);
+            let wanted = index.entries().iter().filter(|entry| in_scope(entry, query)).count();
+            let got = found.results.iter().filter(|f| in_scope(&index.entries()[f.entry], query)).count();
+            Share { kept: got, of: wanted }.rate()
+        }))
+    };
+    let row = |(name, pinning): (&str, Pinning), scorer: &Scored| RetrievalRow {
+        retriever: format!("{name}{}", scorer.name),
+        recall: [5, 10, 20, 50].map(|k| recall(scorer, pinning, k)),
+    };
+    variants.iter().flat_map(|variant| scorers.iter().map(|scorer| row(*variant, scorer))).collect()
 }
 
 /// The numbers of the paper's Tables 5 and 6 for one ratio, for the rows that both have: strategy, then C and P, then B,
@@ -367,7 +411,7 @@ mod tests {
     fn answered_is_what_fits_and_safe_answers_are_whole() {
         let bases = [base(A), base(&A.replace("Never", "Ever"))];
         for ratio in [70.0, 50.0, 10.0] {
-            let table = compaction_table(&bases, &[], ratio);
+            let table = compaction_table(&bases, &[], ratio, &[]);
             assert_eq!((table.answered, table.over_budget), (table.fitting, 0));
             assert!(table.recall_of_answered.is_none_or(|recall| recall == 1.0), "{table:?}");
             assert_eq!(table.rows.len(), 2 + Baseline::ALL.len());
@@ -388,7 +432,9 @@ mod tests {
         let mut index = Index::default();
         index.replace("a.md", &base(A));
         let queries = [TaggedQuery { text: "postgres tables".to_owned(), topics: vec!["web".to_owned()] }];
-        let rows = retrieval_table(&index, &queries, 2.0);
+        let rows = retrieval_table(&index, &queries, &[Scored::bm25(&index, &queries)], 2.0);
+        let names: Vec<&str> = rows.iter().map(|row| row.retriever.as_str()).collect();
+        assert_eq!(names, ["BM25", "TypeRetrieve, BM25", "TypeRetrieve authority-weighted, BM25"]);
         assert_eq!(rows[0].recall[0], Some(0.0));
         assert_eq!(rows[1].recall[0], Some(1.0));
         assert_eq!(rows[2].recall[0], Some(0.0));

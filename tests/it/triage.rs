@@ -1,5 +1,6 @@
 //! The operators from the outside: what is printed, and the code that a script sees.
 
+use crate::cli::git;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -119,6 +120,96 @@ fn decompose_retrieve_and_triage_keep_constraints_with_their_parts() {
     let cycle = aac(path, &["triage", "AGENTS.md", "--budget", "90%"]);
     assert_eq!(cycle.status.code(), Some(0));
     assert!(String::from_utf8(cycle.stdout).unwrap().contains("You must not log passwords"));
+}
+
+/// An encoder of the fixtures: tiny, random, and tested against a reference of its own.
+fn fixture(name: &str) -> String {
+    format!("minilm:{}/tests/fixtures/encoder{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn retrieval_by_meaning_keeps_its_vectors_and_a_cross_encoder_reads_the_best() {
+    let dir = folder();
+    let (path, encoder, reranker) = (dir.path(), fixture(""), fixture("/cross"));
+    let query = ["--query", "the tables of the shop", "-k", "6"];
+    let run = |args: &[&str]| aac(path, &[&["retrieve"], args, &query[..]].concat());
+    let told = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    let dense = ["--retriever", "dense", "--encoder", &encoder, "--index", "i.jsonl", "--json"];
+    let first = run(&[&["AGENTS.md"], &dense[..]].concat());
+    assert!(told(&first).contains("Embedded 5 texts of 5 entries"), "{first:?}");
+    let found = json(&first);
+    assert!(found["encoder"].as_str().is_some_and(|id| id.starts_with("bert:")), "{found}");
+    assert_eq!((&found["results"][0]["pinned"], found["results"].as_array().map(Vec::len)), (&true.into(), Some(5)));
+    // By meaning every entry has a score, whether it shares a word or not.
+    assert!(found["results"].as_array().unwrap().iter().all(|result| result["score"].as_f64() > Some(0.0)));
+    let again = run(&dense);
+    assert!(!told(&again).contains("Embedded"), "{again:?}");
+    assert_eq!(json(&again), found);
+    std::fs::write(path.join("AGENTS.md"), RULES.replace("Leipzig", "Halle")).unwrap();
+    let changed = run(&[&["AGENTS.md"], &dense[..]].concat());
+    assert!(told(&changed).contains("Embedded 1 texts of 5 entries"), "{changed:?}");
+
+    let rerank = ["--index", "i.jsonl", "--retriever", "rerank", "--reranker", &reranker, "--json"];
+    let read = json(&run(&rerank));
+    assert!(read["reranker"].as_str().is_some_and(|id| id.starts_with("bert:")) && read["encoder"].is_null(), "{read}");
+    assert!(read["results"][0]["score"].as_f64() > Some(1.0), "what was read stands above the rest: {read}");
+    for wrong in [
+        &["AGENTS.md", "--retriever", "dense"][..],
+        &["AGENTS.md", "--retriever", "rerank"],
+        &["AGENTS.md", "--retriever", "rerank", "--reranker", &encoder],
+        &["AGENTS.md", "--retriever", "dense", "--encoder", "onnx:x"],
+    ] {
+        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    std::fs::write(path.join("i.jsonl.vectors"), "something else").unwrap();
+    let refused = run(&dense);
+    assert!(refused.status.code() == Some(1) && told(&refused).contains("i.jsonl.vectors"), "{refused:?}");
+}
+
+#[test]
+fn a_repository_gives_its_largest_file_and_more_where_more_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let long = RULES.repeat(4);
+    std::fs::create_dir_all(path.join("repo/docs")).unwrap();
+    for (file, text) in [("CLAUDE.md", &long), ("AGENTS.md", &long), ("docs/AGENTS.md", &long.replace("shop", "mill"))]
+    {
+        std::fs::write(path.join("repo").join(file), text).unwrap();
+    }
+    let repo = path.join("repo");
+    git(&repo, &["init", "-q"]);
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-qm", "files"]);
+    let count = |more: &[&str]| {
+        json(&aac(path, &[&["evaluate", "rounds", "repo", "--json"], more].concat()))["configurations"].clone()
+    };
+    assert_eq!((count(&[]), count(&["--take", "1"]), count(&["--take", "9"])), (1.into(), 1.into(), 2.into()));
+}
+
+#[cfg(unix)]
+#[test]
+fn another_compressor_stands_beside_the_baselines_and_rounds_are_drawn() {
+    let dir = folder();
+    let path = dir.path();
+    std::fs::write(path.join("fake.sh"), "while read -r line; do echo '{\"text\": \"Nothing is left.\"}'; done\n")
+        .unwrap();
+    let args = ["evaluate", "compaction", "AGENTS.md", "--no-ablations", "--json", "--compressor"];
+    let found = json(&aac(path, &[&args[..], &["sh fake.sh"]].concat()));
+    for ratio in found["tables"]["ratios"].as_array().unwrap() {
+        let row = ratio["rows"].as_array().and_then(|rows| rows.last()).unwrap();
+        assert_eq!(
+            (&row["strategy"], &row["verbatim"], &row["failed"]),
+            (&"sh fake.sh".into(), &0.0.into(), &0.into())
+        );
+    }
+    let missing = aac(path, &[&args[..], &["./nowhere --model x"]].concat());
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("llmlingua2.py"));
+    let drawn = aac(path, &["evaluate", "rounds", "AGENTS.md", "--figure", "rounds.svg"]);
+    assert_eq!(drawn.status.code(), Some(0), "{drawn:?}");
+    let svg = std::fs::read_to_string(path.join("rounds.svg")).unwrap();
+    assert!(svg.starts_with("<svg xmlns=") && svg.matches("<polyline").count() == 8, "{svg}");
+    assert!(svg.contains("JevSelect-like (ours)") && svg.contains("reported: /compact"));
 }
 
 #[test]

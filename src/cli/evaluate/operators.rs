@@ -1,18 +1,22 @@
 //! The tables of the operators on configurations of the corpus: `aac evaluate compaction|rounds|decomposition|retrieval`.
 
+mod retrieval;
+mod rounds;
+
 use super::super::knowledge::{ReadArgs, Reader, read_text};
 use super::super::output::table;
 use super::super::{Context, Exit, Failure};
 use crate::classify::Policy;
 use crate::classify::rules::RegexRules;
+use crate::job::evaluate::bridge::{Bridge, BridgeError, outputs};
 use crate::job::evaluate::configurations::{AnnotatorLabels, Configuration, configurations};
-use crate::job::evaluate::retrieval::{RETAIL_QUERIES, RetrievalEvaluation, evaluate_retrieval, read_queries};
 use crate::job::model::ModelName;
 use crate::taxonomy::OperatingPoint;
+use crate::terminal::say;
 use crate::triage::policies::{PolicyTable, policy_table};
 use crate::triage::{
-    Ablations, Base, Baseline, COLUMNS, CompactionTable, DecompositionRow, Labels, Round, Scaling, VerifierAblation,
-    ablations, compaction_table, decomposition_table, paper_compaction, rounds_table, scaling,
+    Ablations, Base, COLUMNS, CompactionTable, DecompositionRow, Labels, Outputs, Scaling, VerifierAblation, ablations,
+    compaction_table, decomposition_table, paper_compaction, scaling,
 };
 use clap::Args;
 use rayon::prelude::*;
@@ -20,15 +24,14 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+pub(in crate::cli) use retrieval::{RetrievalArgs, retrieval};
+pub(in crate::cli) use rounds::{RoundsArgs, rounds};
+
 /// Percent of the input that the tables compact to.
 const RATIOS: [f64; 3] = [50.0, 25.0, 10.0];
 
 /// Items of the scaling test, as in the paper, and results a query.
 const SCALING: (usize, usize) = (3_000, 5);
-
-/// The paper's Figure 3: recall of `/compact` after the first and the fifth round, and of TypeCompact from the second.
-const PAPER_ROUNDS: &str =
-    "The paper: /compact 0.53 after one round and 0.10 after five; TypeCompact 0.96 from the second";
 
 /// The paper's ablations, as far as its text gives numbers.
 const PAPER_ABLATIONS: &str = "\
@@ -40,7 +43,8 @@ pub(in crate::cli) struct OperatorArgs {
     /// Agent files, folders of them, or git repositories (of each the largest agent file counts)
     #[arg(required = true, value_name = "FILE|DIR")]
     configurations: Vec<PathBuf>,
-    /// How many configurations, drawn evenly over the sorted list [default: all]
+    /// How many configurations, drawn evenly over the sorted list; where there are fewer repositories, their next largest
+    /// agent files too [default: one of each]
     #[arg(long, value_name = "N")]
     take: Option<usize>,
     #[command(flatten)]
@@ -54,21 +58,13 @@ pub(in crate::cli) struct CompactionArgs {
     /// Leave the three ablations out
     #[arg(long)]
     no_ablations: bool,
+    /// Measure another compressor beside the others: a program that reads and writes lines of JSON, such as "python3
+    /// examples/llmlingua2.py --model DIR" for LLMLingua-2
+    #[arg(long, value_name = "COMMAND")]
+    compressor: Option<String>,
     /// Folder with retail-policy.md and airline-policy.md of τ-bench, to compact them beside the paper's figures
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct RetrievalArgs {
-    #[command(flatten)]
-    common: OperatorArgs,
-    /// The policy whose rules have to be found: retail-policy.md of τ-bench
-    #[arg(long, value_name = "FILE")]
-    policy: PathBuf,
-    /// Queries, one JSON object with text and topics a line [default: 50 about the retail policy]
-    #[arg(long, value_name = "FILE")]
-    queries: Option<PathBuf>,
 }
 
 /// Configurations, judged.
@@ -167,8 +163,13 @@ pub(in crate::cli) async fn compaction(context: &Context, args: &CompactionArgs)
     let labels: Vec<Labels> = bases.par_iter().map(|base| annotators.of(base)).collect();
     let labelled_items = labels.iter().flatten().flatten().count();
     let labels = if labelled_items > 0 { labels } else { Vec::new() };
+    let others = match &args.compressor {
+        Some(command) => compressed(command, bases)?,
+        None => RATIOS.map(|_| Vec::new()).to_vec(),
+    };
+    let table = |(ratio, others): (f64, &Vec<Outputs>)| compaction_table(bases, &labels, ratio, others);
     let tables = Compaction {
-        ratios: RATIOS.map(|ratio| compaction_table(bases, &labels, ratio)).to_vec(),
+        ratios: RATIOS.into_iter().zip(&others).map(table).collect(),
         labelled_items,
         ablations: (!args.no_ablations).then(|| ablations(bases, &by_patterns(bases), &RATIOS)),
         policies: match &args.policies {
@@ -195,6 +196,16 @@ pub(in crate::cli) async fn compaction(context: &Context, args: &CompactionArgs)
         out + &tables.policies.iter().map(policy_text).collect::<String>()
     })?;
     Ok(Exit::Done)
+}
+
+/// What another compressor makes of the texts, by ratio.
+fn compressed(command: &str, bases: &[Base]) -> Result<Vec<Vec<Outputs>>, Failure> {
+    let mut bridge = Bridge::start(command).map_err(Failure::usage)?;
+    let mut at = |ratio: f64| {
+        let refused = |base: &Base, error: &BridgeError| say(&format!("{} at {ratio} %: {error}", base.path()));
+        Ok(vec![outputs(&mut bridge, bases, ratio, refused)?])
+    };
+    RATIOS.into_iter().map(&mut at).collect()
 }
 
 /// The same texts, judged by patterns alone.
@@ -227,7 +238,10 @@ fn compaction_text(found: &CompactionTable) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let paper = paper_compaction(found.ratio);
     for row in &found.rows {
-        let mut cells = vec![row.strategy.to_owned()];
+        let mut cells = vec![row.strategy.clone()];
+        if row.over_budget + row.failed > 0 {
+            cells[0] += &format!(" ({} over budget, {} without answer)", row.over_budget, row.failed);
+        }
         cells.extend(row.by_type.iter().chain([&row.all, &row.verbatim, &row.qualified]).map(|v| figure(*v)));
         rows.push(cells);
         if let Some((_, values)) = paper.iter().find(|(name, _)| *name == row.strategy) {
@@ -332,28 +346,6 @@ fn policy_text(found: &PolicyTable) -> String {
     )
 }
 
-pub(in crate::cli) async fn rounds(context: &Context, args: &OperatorArgs) -> Result<Exit, Failure> {
-    let judged = args.judged(context)?;
-    let found = Tables { tables: rounds_table(&judged.bases, 5, 50.0), basis: Basis::of(&judged) };
-    context.output.print(&found, rounds_text)?;
-    Ok(Exit::Done)
-}
-
-fn rounds_text(found: &Tables<Vec<Round>>) -> String {
-    let mut columns = vec!["round", "compacted", "TypeCompact"];
-    columns.extend(Baseline::ALL.iter().map(|baseline| baseline.as_str()));
-    let rows: Vec<Vec<String>> = found
-        .tables
-        .iter()
-        .map(|round| {
-            let mut cells = vec![round.round.to_string(), round.compacted.to_string(), figure(round.recall)];
-            cells.extend(round.baselines.iter().map(|v| figure(*v)));
-            cells
-        })
-        .collect();
-    found.basis.text() + &table(&columns, &rows) + PAPER_ROUNDS
-}
-
 #[derive(Debug, Serialize)]
 struct Decompositions {
     strategies: Vec<DecompositionRow>,
@@ -419,43 +411,5 @@ fn scaling_text(found: &Scaling) -> String {
         found.mean_leaf,
         found.queries,
         table(&["read", &format!("recall at {}", found.k), "items read"], &rows)
-    )
-}
-
-pub(in crate::cli) async fn retrieval(context: &Context, args: &RetrievalArgs) -> Result<Exit, Failure> {
-    let reader = args.common.read.reader(context)?;
-    let policy = reader.judge("policy.md", &read_text(&args.policy)?);
-    let queries = match &args.queries {
-        Some(file) => read_queries(&read_text(file)?),
-        None => read_queries(RETAIL_QUERIES),
-    };
-    let others = args.common.found()?;
-    let found = evaluate_retrieval(&policy, &others, &queries.map_err(Failure::usage)?).map_err(Failure::usage)?;
-    context.output.print(&found, retrieval_text)?;
-    Ok(Exit::Done)
-}
-
-fn retrieval_text(found: &RetrievalEvaluation) -> String {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for row in &found.rows {
-        let mut cells = vec![row.retriever.to_owned()];
-        cells.extend(row.recall.iter().map(|v| three(*v)));
-        rows.push(cells);
-    }
-    for (name, recall) in found.paper {
-        let mut cells = vec![format!("  reported: {name}")];
-        cells.extend(recall.iter().map(|v| format!("{v:.2}")));
-        rows.push(cells);
-    }
-    format!(
-        "{} chunks of the policy ({} flagged) among {} documents, {} queries with {:.1} constraints in scope on average, \
-         {:.2} ms a query\n{}",
-        found.chunks,
-        found.flagged,
-        found.distractors,
-        found.queries,
-        found.in_scope,
-        found.milliseconds,
-        table(&["in-scope recall", "@5", "@10", "@20", "@50"], &rows)
     )
 }

@@ -1,6 +1,6 @@
 //! The configurations that the operators are measured on: agent files, or the largest one of every repository.
 
-use crate::corpus::Sha256;
+use crate::corpus::{Sha256, Slug};
 use crate::encoding::decode;
 use crate::job::hydrate::shipped_labels;
 use crate::plan::{TargetError, Targets};
@@ -10,7 +10,7 @@ use crate::taxonomy::KnowledgeType;
 use crate::train::labels::LabelError;
 use crate::triage::{Base, Labels};
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Smaller files hold too little to compact, larger ones are data rather than instructions; bytes.
@@ -51,11 +51,15 @@ pub enum ConfigurationError {
     None(String),
 }
 
+/// How many files of one repository there may be at most.
+const EACH: usize = 4;
+
 /// The configurations that `paths` name, sorted by name, `take` of them drawn evenly. A path is a file, a folder of
-/// files, a git repository, or a folder of git repositories: of a repository the largest Markdown artifact counts.
+/// files, a git repository, or a folder of git repositories: of a repository the largest Markdown artifact counts, and
+/// where that makes fewer than `take`, the next largest with another text as well.
 pub fn configurations(paths: &[PathBuf], take: Option<usize>) -> Result<Vec<Configuration>, ConfigurationError> {
     let targets = Targets::embedded()?;
-    let mut found = Vec::new();
+    let (mut found, mut further) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_file() {
             found.extend(of_file(path)?);
@@ -76,12 +80,18 @@ pub fn configurations(paths: &[PathBuf], take: Option<usize>) -> Result<Vec<Conf
             }
         }
         // A repository that cannot be read is one configuration less and stops no other.
-        found.par_extend(
-            repositories
-                .par_iter()
-                .filter_map(|source| largest(&source.path, &targets).map(|(path, text)| (&source.slug, path, text)))
-                .map(|(slug, path, text)| Configuration { name: format!("{slug}:{path}"), path, text }),
-        );
+        let read: Vec<Vec<Configuration>> =
+            repositories.par_iter().map(|source| largest(&source.path, &source.slug, &targets)).collect();
+        for of_one in read {
+            let mut of_one = of_one.into_iter();
+            found.extend(of_one.next());
+            further.extend(of_one.enumerate());
+        }
+    }
+    if let Some(lacking) = take.and_then(|take| take.checked_sub(found.len())) {
+        // The second of every repository before the third of any.
+        further.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(&b.1.name)));
+        found.extend(further.into_iter().map(|(_, configuration)| configuration).take(lacking));
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by(|a, b| a.name == b.name);
@@ -102,29 +112,36 @@ fn of_file(path: &Path) -> Result<Option<Configuration>, ConfigurationError> {
     Ok(decode(&bytes).1.map(|text| Configuration { name, path: read_as, text: text.into_owned() }))
 }
 
-/// The largest Markdown artifact at the head of the repository at `path`.
-fn largest(path: &Path, targets: &Targets) -> Option<(String, String)> {
-    let repository = Repository::open(path).ok()?;
-    let reader = repository.reader();
-    let commit = reader.head(None, None).ok()?.commit?;
-    let wanted = |path: &str, mode: Mode| {
-        matches!(mode, Mode::File | Mode::Executable)
-            && is_markdown(path)
-            && !targets.is_vendored(path)
-            && targets.collected(path).is_some_and(|owner| !owner.weak)
+/// The largest Markdown artifacts at the head of the repository at `path`, no two of one text; none when it cannot be read.
+fn largest(path: &Path, slug: &Slug, targets: &Targets) -> Vec<Configuration> {
+    let read = || -> Option<Vec<Configuration>> {
+        let repository = Repository::open(path).ok()?;
+        let reader = repository.reader();
+        let commit = reader.head(None, None).ok()?.commit?;
+        let wanted = |path: &str, mode: Mode| {
+            matches!(mode, Mode::File | Mode::Executable)
+                && is_markdown(path)
+                && !targets.is_vendored(path)
+                && targets.collected(path).is_some_and(|owner| !owner.weak)
+        };
+        let walk = reader.walk(commit, &wanted).ok()?;
+        let mut entries: Vec<(u64, String, _)> = walk
+            .entries
+            .iter()
+            .filter_map(|entry| Some((reader.header(entry.oid).ok()?.1, entry.display_path().into_owned(), entry.oid)))
+            .filter(|(size, ..)| SIZES.contains(&(*size as usize)))
+            .collect();
+        entries.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut seen = HashSet::new();
+        let texts = entries.into_iter().filter(|(_, _, oid)| seen.insert(*oid)).filter_map(|(_, path, oid)| {
+            let bytes = reader.read(oid, *SIZES.end() as u64).ok()?;
+            let text = decode(&bytes).1?.into_owned();
+            Some(Configuration { name: format!("{slug}:{path}"), path, text })
+        });
+        Some(texts.take(EACH).collect())
     };
-    let walk = reader.walk(commit, &wanted).ok()?;
-    let mut entries: Vec<(u64, String, _)> = walk
-        .entries
-        .iter()
-        .filter_map(|entry| Some((reader.header(entry.oid).ok()?.1, entry.display_path().into_owned(), entry.oid)))
-        .filter(|(size, ..)| SIZES.contains(&(*size as usize)))
-        .collect();
-    entries.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-    entries.into_iter().find_map(|(_, path, oid)| {
-        let bytes = reader.read(oid, *SIZES.end() as u64).ok()?;
-        Some((path, decode(&bytes).1?.into_owned()))
-    })
+    // A repository that cannot be read is one configuration less and stops no other.
+    read().unwrap_or_default()
 }
 
 fn is_markdown(path: &str) -> bool {

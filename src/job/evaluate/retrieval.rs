@@ -2,8 +2,9 @@
 
 use super::configurations::Configuration;
 use crate::corpus::Sha256;
+use crate::job::retrieve::{SearchError, Searcher};
 use crate::taxonomy::KnowledgeType;
-use crate::triage::{Base, Entry, Index, Judgement, RetrievalRow, TaggedQuery, retrieval_table};
+use crate::triage::{Base, Entry, Index, Judgement, RetrievalRow, Scored, TaggedQuery, retrieval_table};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -61,6 +62,9 @@ pub enum RetrievalError {
         /// Documents found.
         found: usize,
     },
+    /// The encoder or the cross-encoder failed.
+    #[error(transparent)]
+    Search(#[from] SearchError),
     /// A line of the queries is no query.
     #[error("Failed to read line {line} of the queries: {source}; a line holds text and topics")]
     Query {
@@ -102,6 +106,7 @@ pub fn evaluate_retrieval(
     policy: &Base,
     others: &[Configuration],
     queries: &[TaggedQuery],
+    searcher: &Searcher,
 ) -> Result<RetrievalEvaluation, RetrievalError> {
     let names: Vec<String> = (0..policy.topics().len() as u32)
         .filter_map(|id| policy.topics().get(crate::triage::TopicId(id)))
@@ -155,10 +160,28 @@ pub fn evaluate_retrieval(
         distractors: index.entries().len() - chunks,
         queries: queries.len(),
         in_scope: in_scope as f64 / queries.len().max(1) as f64,
-        rows: retrieval_table(&index, queries, WEIGHTED_FROM),
+        rows: retrieval_table(&index, queries, &scored(&index, queries, searcher)?, WEIGHTED_FROM),
         milliseconds,
         paper: &PAPER,
     })
+}
+
+/// The scores of BM25, and of an encoder and a cross-encoder where there are any.
+fn scored(index: &Index, queries: &[TaggedQuery], searcher: &Searcher) -> Result<Vec<Scored>, SearchError> {
+    let mut scorers = vec![Scored::bm25(index, queries)];
+    let [encoder, reranker] = searcher.ids();
+    if encoder.is_some() {
+        let embedded = searcher.embed(index, None)?;
+        let dense = embedded.as_ref().map(|embedded| &embedded.dense);
+        let scores = queries.iter().map(|query| searcher.first(index, dense, &query.text)).collect::<Result<_, _>>()?;
+        scorers.push(Scored { name: "dense", scores });
+    }
+    if reranker.is_some() {
+        let first = scorers.last().map(|scorer| scorer.scores.clone()).unwrap_or_default();
+        let reread = queries.iter().zip(first).map(|(query, scores)| searcher.rerank(index, scores, &query.text));
+        scorers.push(Scored { name: "reranked", scores: reread.collect::<Result<_, _>>()? });
+    }
+    Ok(scorers)
 }
 
 /// The sections of a configuration as documents.
@@ -219,13 +242,25 @@ mod tests {
             })
             .collect();
         let query = TaggedQuery { text: "where do parcels come from".to_owned(), topics: vec!["returns".to_owned()] };
-        let found = evaluate_retrieval(&policy, &others, std::slice::from_ref(&query)).unwrap();
+        let found = evaluate_retrieval(&policy, &others, std::slice::from_ref(&query), &Searcher::default()).unwrap();
         assert_eq!((found.chunks, found.flagged, found.distractors), (4, 3, DISTRACTORS));
         assert_eq!(found.in_scope, 2.0);
         assert_eq!(found.rows[1].recall[0], Some(1.0), "{found:?}");
         assert!(found.rows[0].recall[0] < Some(1.0), "{found:?}");
+        let fixture = |name: &str| {
+            let place = format!("minilm:{}/tests/fixtures/encoder{name}", env!("CARGO_MANIFEST_DIR"));
+            place.parse::<crate::job::encoders::EncoderPlace>().unwrap()
+        };
+        let searcher = Searcher::load(Some(&fixture("")), Some(&fixture("/cross"))).unwrap();
+        let by_meaning = evaluate_retrieval(&policy, &others, std::slice::from_ref(&query), &searcher).unwrap();
+        let names: Vec<&str> = by_meaning.rows.iter().map(|row| row.retriever.as_str()).collect();
+        assert_eq!(names[..4], ["BM25", "dense", "reranked", "TypeRetrieve, BM25"]);
+        assert!(by_meaning.rows[3..6].iter().all(|row| row.recall[0] == Some(1.0)), "{by_meaning:?}");
         let wrong = TaggedQuery { topics: vec!["dogs".to_owned()], ..query };
-        assert!(matches!(evaluate_retrieval(&policy, &others, &[wrong]), Err(RetrievalError::Topic { line: 1, .. })));
-        assert!(matches!(evaluate_retrieval(&policy, &others[..9], &[]), Err(RetrievalError::Few { found: 9 })));
+        let evaluate = |others: &[Configuration], queries: &[TaggedQuery]| {
+            evaluate_retrieval(&policy, others, queries, &Searcher::default())
+        };
+        assert!(matches!(evaluate(&others, &[wrong]), Err(RetrievalError::Topic { line: 1, .. })));
+        assert!(matches!(evaluate(&others[..9], &[]), Err(RetrievalError::Few { found: 9 })));
     }
 }

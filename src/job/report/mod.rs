@@ -1,7 +1,7 @@
 //! One page with plots of what the corpus holds: a single HTML file that asks nothing of the network. A part whose data is
 //! not there yet says so, and which command brings it.
 
-mod plots;
+pub(in crate::job) mod plots;
 
 use crate::classify;
 use crate::job::model::{FoundModel, ModelSource};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// Text that is safe inside of HTML and its attributes.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::job) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
