@@ -2,7 +2,9 @@
 //! for 10 thousand items, decomposition under 200 ms, a query over 100 thousand entries under 20 ms.
 
 use aac::taxonomy::KnowledgeType;
-use aac::triage::{Base, Budget, Index, Judgement, Query, Tokenizer, compact, decompose, retrieve};
+use aac::triage::{
+    Base, Budget, Dense, Embed, Index, Judgement, Query, Tokenizer, compact, decompose, retrieve, retrieve_by,
+};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use std::hint::black_box;
 
@@ -37,6 +39,20 @@ fn base(items: usize) -> Base {
     })
 }
 
+/// Counts of trigrams in 384 slots.
+struct Hashed;
+
+impl Embed for Hashed {
+    fn embed(&self, text: &str) -> Vec<f32> {
+        let mut vector = vec![0.0; 384];
+        for three in text.as_bytes().windows(3) {
+            let hash = three.iter().fold(7usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+            vector[hash % 384] += 1.0;
+        }
+        vector
+    }
+}
+
 fn main() {
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
     let sizes: Vec<(usize, Base)> = [10_000, 100_000, 1_000_000].into_iter().map(|n| (n, base(n))).collect();
@@ -51,11 +67,21 @@ fn main() {
         group.finish();
     }
     let mut group = criterion.benchmark_group("decompose to 25 percent");
-    group.bench_function("10000", |bench| bench.iter(|| decompose(black_box(&sizes[0].1), Budget::Percent(25.0))));
+    for (items, base) in &sizes {
+        group.throughput(Throughput::Elements(*items as u64));
+        group.bench_with_input(BenchmarkId::from_parameter(items), base, |bench, base| {
+            bench.iter(|| decompose(black_box(base), Budget::Percent(25.0)));
+        });
+    }
     group.finish();
     let mut index = Index::default();
     index.replace("AGENTS.md", &sizes[1].1);
     let query = Query { text: "who reviews a change of the billing module", k: 20, ..Query::default() };
     criterion.bench_function("retrieve from 100000", |bench| bench.iter(|| retrieve(black_box(&index), &query)));
+    // By meaning: vectors as long as those of MiniLM, of an encoder that costs nothing, so that only the search is timed.
+    let dense = Dense::of(&index, &Hashed);
+    criterion.bench_function("retrieve from 100000 by vectors", |bench| {
+        bench.iter(|| retrieve_by(black_box(&index), &query, &dense.scores(query.text, &Hashed)));
+    });
     criterion.final_summary();
 }

@@ -1,14 +1,19 @@
 //! TypeDecompose (the paper's Algorithm 2): partitions by topic, each with every constraint that binds in it.
 
+mod groups;
 mod needs;
 mod pack;
+mod search;
 
 use super::base::Base;
+use super::render::{Form, price_alone};
 use super::tokens::Budget;
 use super::topics::{Scope, TopicId};
 use super::verify::Guard;
+use groups::groups;
 use needs::Needs;
-use pack::{Group, Placed, copies, finish, groups, orders, pack};
+use pack::{Placed, orders, pack, print};
+use search::improve;
 use serde::Serialize;
 
 /// Topics with more items than this are split by what their items are about.
@@ -90,31 +95,28 @@ pub struct Locality {
 pub fn decompose(base: &Base, budget: Budget) -> Result<Decomposition, Box<TooNarrow>> {
     let budget = budget.of(base.tokens());
     let needs = Needs::of(base);
-    let mut best: Option<(usize, Vec<Group>, Vec<Placed>)> = None;
+    let mut best: Option<(usize, Vec<Partition>)> = None;
     // What a base costs in copies depends on how it is cut and in which order the pieces are placed; for the bases of
     // agent files several ways are tried, and the one that copies least is taken.
     for grain in GRAINS {
         let groups = groups(base, &needs, budget, grain)?;
         let many = groups.len() > SEARCHED;
-        for order in orders(&needs, &groups, many) {
-            let placed = pack(base, &needs, &groups, &order, budget, !many);
-            let copied = placed.iter().map(|p| copies(base, &needs, p, &groups).1).sum::<usize>();
-            if best.as_ref().is_none_or(|(fewest, ..)| copied < *fewest) {
-                best = Some((copied, groups.clone(), placed));
-            }
+        let packed = orders(&needs, &groups, many).into_iter().map(|order| pack(base, &needs, &groups, &order, budget));
+        let weight = |open: &Vec<Placed>| open.iter().map(Placed::weight).sum::<f64>();
+        let Some(mut open) = packed.min_by(|a, b| weight(a).total_cmp(&weight(b))) else { break };
+        if !many {
+            open = improve(base, &needs, &groups, open, budget);
+        }
+        let partitions = print(base, &needs, &groups, open, budget);
+        let copied = partitions.iter().flat_map(|p| &p.copies).map(|index| price_alone(base, *index, Form::Full)).sum();
+        if best.as_ref().is_none_or(|(fewest, _)| copied < *fewest) {
+            best = Some((copied, partitions));
         }
         if many {
             break;
         }
     }
-    let (_, groups, best) = best.unwrap_or_default();
-    let mut partitions: Vec<Partition> = Vec::new();
-    let mut copied = 0;
-    for placed in best {
-        let (partition, units) = finish(base, &needs, &placed, &groups, budget);
-        copied += units;
-        partitions.push(partition);
-    }
+    let (copied, mut partitions) = best.unwrap_or_default();
     partitions.sort_by_key(|partition| partition.items.first().copied());
     let overhead = base.tokenizer().tokens(copied) as f64 / base.tokens().max(1) as f64;
     Ok(Decomposition { partitions, tokens_in: base.tokens(), overhead })

@@ -1,78 +1,104 @@
-//! What every topic calls for: the constraints that bind in it.
+//! What every topic calls for: the constraints that bind in it, and what printing an item costs.
 
 use super::super::base::Base;
-use super::super::render::price_heading;
+use super::super::render::{Form, price_alone, price_heading};
 use super::super::topics::{Scope, TopicId};
+use super::super::verify::Guard;
+use crate::taxonomy::ItemKind;
 
-/// A set of constraints, by their place among the pinned items.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Set(Vec<u64>);
-
-impl Set {
-    pub(super) fn empty(size: usize) -> Self {
-        Self(vec![0; size.div_ceil(64)])
-    }
-
-    pub(super) fn insert(&mut self, at: usize) {
-        self.0[at / 64] |= 1 << (at % 64);
-    }
-
-    pub(super) fn holds(&self, at: usize) -> bool {
-        self.0[at / 64] >> (at % 64) & 1 == 1
-    }
-
-    pub(super) fn add(&mut self, other: &Self) {
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a |= b;
-        }
-    }
-
-    pub(super) fn without(&self, other: &Self) -> impl Iterator<Item = usize> + use<> {
-        let words: Vec<u64> = self.0.iter().zip(&other.0).map(|(a, b)| a & !b).collect();
-        words
-            .into_iter()
-            .enumerate()
-            .flat_map(|(word, bits)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| 64 * word + bit))
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + use<> {
-        self.without(&Self(vec![0; self.0.len()]))
-    }
-}
-
-/// Which constraints each topic calls for.
+/// Which constraints each topic calls for, and what headings and items cost.
 pub(super) struct Needs {
-    /// Item index of every constraint.
-    pub(super) pinned: Vec<usize>,
-    /// Place among the constraints, by item index.
-    pub(super) place: Vec<Option<usize>>,
-    /// By topic: the constraints that bind in it.
-    pub(super) by_topic: Vec<Set>,
-    /// By topic: units of its heading.
+    /// Items that every partition prints, ascending: the constraints that bind in every topic with items, and what those
+    /// cannot be printed without.
+    pub(super) everywhere: Vec<usize>,
+    /// By topic, ascending: the other constraints that bind in it.
+    pub(super) by_topic: Vec<Vec<usize>>,
+    /// By topic: units of its heading, with the empty lines around it.
     pub(super) headings: Vec<usize>,
+    /// By item: units as it is most likely printed.
+    pub(super) prices: Vec<usize>,
 }
 
 impl Needs {
     pub(super) fn of(base: &Base) -> Self {
-        let scopes = base.scopes();
-        let pinned: Vec<usize> = (0..scopes.len()).filter(|index| scopes[*index].is_some()).collect();
-        let mut place = vec![None; scopes.len()];
-        for (at, index) in pinned.iter().enumerate() {
-            place[*index] = Some(at);
-        }
         let topics = base.topics().len();
-        let mut direct = vec![Set::empty(pinned.len()); topics];
-        for (at, index) in pinned.iter().enumerate() {
-            match &scopes[*index] {
-                Some(Scope::Topics(ranges)) => {
-                    for topic in ranges.iter().flat_map(|range| range.clone()) {
-                        direct[topic as usize].insert(at);
+        let mut held = vec![0usize; topics + 1];
+        for item in base.items() {
+            held[item.topic.0 as usize + 1] = 1;
+        }
+        for topic in 0..topics {
+            held[topic + 1] += held[topic];
+        }
+        let mut everywhere = Vec::new();
+        let mut by_topic = vec![Vec::new(); topics];
+        for (index, scope) in base.scopes().into_iter().enumerate() {
+            match scope {
+                None => {}
+                Some(Scope::Topics(ranges))
+                    if ranges.iter().map(|r| held[r.end as usize] - held[r.start as usize]).sum::<usize>()
+                        < held[topics] =>
+                {
+                    for topic in ranges.into_iter().flatten() {
+                        by_topic[topic as usize].push(index);
                     }
                 }
-                _ => direct.iter_mut().for_each(|set| set.insert(at)),
+                Some(_) => everywhere.push(index),
             }
         }
-        let headings = (0..topics).map(|topic| price_heading(base, TopicId(topic as u32))).collect();
-        Self { pinned, place, by_topic: direct, headings }
+        Self {
+            everywhere: with_what_holds_them(base, everywhere),
+            by_topic,
+            // An empty line more: the one above it.
+            headings: (0..topics).map(|topic| 1 + price_heading(base, TopicId(topic as u32))).collect(),
+            prices: (0..base.items().len()).map(|index| likely(base, index)).collect(),
+        }
     }
+
+    /// The constraints that bind in a topic.
+    pub(super) fn guards(&self, base: &Base, topic: TopicId) -> Vec<Guard> {
+        let mut bound: Vec<usize> = self.everywhere.iter().chain(&self.by_topic[topic.0 as usize]).copied().collect();
+        bound.sort_unstable();
+        let pinned = bound.iter().map(|index| &base.items()[*index]).filter(|item| item.pinned());
+        pinned.map(|item| Guard::of(base, item)).collect()
+    }
+}
+
+/// `items` and everything that one of them cannot be printed without, each once, ascending.
+pub(super) fn with_what_holds_them(base: &Base, mut items: Vec<usize>) -> Vec<usize> {
+    let mut at = 0;
+    while let Some(index) = items.get(at) {
+        if let Some(needed) = base.items()[*index].layout.needs {
+            items.push(needed as usize);
+        }
+        at += 1;
+    }
+    items.sort_unstable();
+    items.dedup();
+    items
+}
+
+/// The topics of `items` and all above them, each once, ascending.
+pub(super) fn headed_topics(base: &Base, items: &[usize]) -> Vec<TopicId> {
+    let mut topics: Vec<TopicId> = items.iter().map(|index| base.items()[*index].topic).collect();
+    topics.dedup();
+    let mut topics: Vec<TopicId> = topics.into_iter().flat_map(|topic| base.topics().ancestors(topic)).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    topics
+}
+
+/// Units of an item: with an empty line behind it, unless it stands in a list or table without any.
+fn likely(base: &Base, index: usize) -> usize {
+    let items = base.items();
+    let item = &items[index];
+    let near = |a: usize, b: usize| {
+        let gap = base.text().get(items[a].span.end..items[b].span.start);
+        items[a].kind == items[b].kind && gap.is_some_and(|gap| gap.matches('\n').count() <= 1)
+    };
+    let tight = match item.kind {
+        ItemKind::Row => true,
+        ItemKind::List => (index > 0 && near(index - 1, index)) || (index + 1 < items.len() && near(index, index + 1)),
+        _ => false,
+    };
+    if tight { item.layout.units } else { price_alone(base, index, Form::Full) }
 }
