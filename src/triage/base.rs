@@ -240,7 +240,7 @@ impl Base {
             items,
             topics,
             tokenizer,
-            tokens: tokenizer.count(text),
+            tokens: tokenizer.count_long(text),
             settings,
             additive: true,
             given: false,

@@ -5,7 +5,7 @@ mod fill;
 
 use super::base::{Base, Item, ItemId};
 use super::readback::{Core, mend, misread, retreat};
-use super::render::{Choice, Form, Headings, Rendered, price, price_alone, render};
+use super::render::{Choice, Form, Headings, Rendered, Short, price, price_alone, render};
 use super::tokens::Budget;
 use super::verify::{Guard, guards, missing};
 use crate::taxonomy::{ItemKind, KnowledgeType};
@@ -267,10 +267,12 @@ fn settle(base: &Base, core: Core, budget: usize) -> Verdict {
 
 /// What a flagged constraint counts beside its risk when not all of them fit. By risk alone hardly any of the many doubtful
 /// ones would stay; without risk, short ones would push out those that are constraints for certain.
-const FLAGGED: f32 = 0.1;
+const FLAGGED: f32 = 0.2;
 
 /// The hard lane does not fit: keep the most risk per token.
 fn refuse(base: &Base, budget: usize) -> Verdict {
+    let bare: Vec<Option<Short>> =
+        base.items().par_iter().enumerate().map(|(index, item)| bare(base, index, item)).collect();
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut seen = HashSet::new();
     let mut said: HashMap<&str, usize> = HashMap::new();
@@ -281,7 +283,11 @@ fn refuse(base: &Base, budget: usize) -> Verdict {
         if item.pinned() && !repeats(base, item, &mut seen) {
             let mut cost = 0;
             with_needs(base, index, |needed| cost += price_alone(base, needed, Form::Full));
-            steps.push(Step { rank: 0, cost, index, form: Form::Full });
+            let mut form = Form::Full;
+            if let Some(words) = bare[index].as_ref().filter(|words| words.units + words.blank < cost) {
+                (cost, form) = (words.units + words.blank, Form::Bare(words));
+            }
+            steps.push(Step { rank: 0, cost, index, form });
         }
     }
     // What is said twice is kept twice at one price.
@@ -304,6 +310,17 @@ fn refuse(base: &Base, budget: usize) -> Verdict {
         missing(&guards, &rendered.text).into_iter().map(|index| guards[index].clone()).collect();
     lost.sort_by(|a, b| b.risk.total_cmp(&a.risk).then(a.line.cmp(&b.line)));
     Verdict::Unsafe(Refusal { lost, best_effort: report(base, &choice, rendered, 0) })
+}
+
+/// The words of a pinned item without its marker and what it hangs on, where they read as a passage of their own.
+fn bare(base: &Base, index: usize, item: &Item) -> Option<Short> {
+    let text = base.text_of(item);
+    let reads = matches!(item.kind, ItemKind::List | ItemKind::Paragraph | ItemKind::Row)
+        && !item.layout.fixed
+        && !text.contains("\n>")
+        // Without the line below the head of its table a row is a line of text.
+        && (text.starts_with('|') || !super::shorten::opens_block(text));
+    (item.pinned() && reads).then(|| Short::bare(base, index))
 }
 
 /// What the operator would print without its verifier: hard items in document order until the budget is spent, and where
@@ -381,7 +398,7 @@ fn report(base: &Base, choice: &Choice<'_>, rendered: Rendered, restored: usize)
             Some(_) => pinned += usize::from(item.pinned()),
         }
     }
-    let tokens_out = base.tokenizer().count(&rendered.text);
+    let tokens_out = base.tokenizer().count_long(&rendered.text);
     Compaction { output: rendered.text, tokens_out, pinned, compressed, dropped, restored, places: rendered.places }
 }
 

@@ -16,16 +16,24 @@ pub(super) enum Form<'a> {
     /// The item as it stands, at the margin between empty lines: where it was nested it would be read as part of
     /// something else.
     Apart,
+    /// Its words alone, without marker and without what it hangs on, at the margin between empty lines: the cheapest way
+    /// to keep them.
+    Bare(&'a Short),
 }
 
 impl Form<'_> {
-    /// Whether every word is printed.
+    /// Whether it is printed as the kind of passage it was, word for word.
     pub(super) fn is_whole(self) -> bool {
-        !matches!(self, Self::Short(_))
+        matches!(self, Self::Full | Self::Apart)
+    }
+
+    /// Whether empty lines part it from its neighbours.
+    fn stands_apart(self) -> bool {
+        matches!(self, Self::Apart | Self::Bare(_))
     }
 }
 
-/// A shorter text of an item, measured with the item's lead.
+/// A text in the place of an item, measured with the item's lead unless it is printed bare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Short {
     pub(super) text: String,
@@ -38,9 +46,21 @@ pub(super) struct Short {
 impl Short {
     /// Measure `text` in the place of an item.
     pub(super) fn new(base: &Base, index: usize, text: String) -> Self {
-        let mut piece = base.text()[base.items()[index].layout.lead.clone()].to_owned();
-        piece.push_str(&text);
-        let blank = blank_units(&piece, base.tokenizer());
+        Self::measured(base, index, &base.text()[base.items()[index].layout.lead.clone()], text)
+    }
+
+    /// Measure the words of an item without its lead.
+    pub(super) fn bare(base: &Base, index: usize) -> Self {
+        Self::measured(base, index, "", base.text_of(&base.items()[index]).to_owned())
+    }
+
+    fn measured(base: &Base, index: usize, lead: &str, text: String) -> Self {
+        let mut piece = format!("{lead}{text}");
+        // Only the last word can merge with a second line feed, and it is nearly always that of the item.
+        let item = &base.items()[index];
+        let last = |text| str::rsplit(text, char::is_whitespace).next();
+        let same = item.layout.tail.is_empty() && text.contains(' ') && last(&text) == last(base.text_of(item));
+        let blank = if same { item.layout.blank } else { blank_units(&piece, base.tokenizer()) };
         piece.push('\n');
         Self { units: base.tokenizer().units(&piece), blank, text }
     }
@@ -109,7 +129,7 @@ pub(super) fn price(base: &Base, choice: &Choice<'_>, headings: Headings) -> usi
         let layout = &base.items()[piece.index].layout;
         if piece.heading.is_none() && piece.shift.is_none() {
             let (one, more) = match piece.form {
-                Form::Short(short) => (short.units, short.blank),
+                Form::Short(short) | Form::Bare(short) => (short.units, short.blank),
                 _ => (layout.units, layout.blank),
             };
             units += one + if piece.blank { more } else { 0 };
@@ -135,7 +155,7 @@ pub(super) fn price(base: &Base, choice: &Choice<'_>, headings: Headings) -> usi
 pub(super) fn price_alone(base: &Base, index: usize, form: Form<'_>) -> usize {
     let layout = &base.items()[index].layout;
     match form {
-        Form::Short(short) => short.units + short.blank,
+        Form::Short(short) | Form::Bare(short) => short.units + short.blank,
         _ => layout.units + layout.blank,
     }
 }
@@ -170,6 +190,11 @@ fn push_heading(out: &mut String, level: u8, name: &str) {
 }
 
 fn push_item(out: &mut String, base: &Base, piece: &Piece<'_>) -> Range<usize> {
+    if let Form::Bare(short) = piece.form {
+        let start = out.len();
+        out.push_str(&short.text);
+        return start..out.len();
+    }
     let item = &base.items()[piece.index];
     let lead = &base.text()[item.layout.lead.clone()];
     match piece.shift {
@@ -226,15 +251,17 @@ fn walk<'a>(base: &'a Base, choice: &Choice<'a>, headings: Headings, mut visit: 
             topic = item.topic;
         }
         let layout = &item.layout;
-        let apart = form == Form::Apart;
+        let apart = form.stands_apart();
         let indent = if apart { 0 } else { new_indent(items, index, &columns) };
-        let shift = (indent != layout.indent).then_some(indent);
-        if layout.entry {
+        let bare = matches!(form, Form::Bare(_));
+        let shift = (indent != layout.indent && !bare).then_some(indent);
+        if layout.entry && !bare {
             columns.push((index as u32, indent + layout.column.saturating_sub(layout.indent)));
         }
         let piece = Piece { heading: None, index, form, shift, blank: false };
         if let Some(last) = pending.take() {
-            let tight = last.heading.is_none() && !apart && last.form != Form::Apart && adjoin(base, last.index, index);
+            let tight =
+                last.heading.is_none() && !apart && !last.form.stands_apart() && adjoin(base, last.index, index);
             visit(&Piece { blank: !tight, ..last });
         }
         pending = Some(piece);

@@ -54,6 +54,17 @@ const JOINTS: &[&str] = &[
     "they", "them", "he", "she", "his", "her", "i", "who", "what", "how", "about", "etc", "per", "via",
 ];
 
+/// Bytes of the longest of these words.
+const LONGEST: usize = 9;
+
+/// Whether a list has the word, in whatever case. Asked of every word of a text: most differ in length or first letter.
+fn holds(list: &[&str], word: &str) -> bool {
+    let first = word.as_bytes().first().map(u8::to_ascii_lowercase);
+    list.iter().any(|other| {
+        other.len() == word.len() && other.as_bytes().first().copied() == first && other.eq_ignore_ascii_case(word)
+    })
+}
+
 /// How many words a placeholder keeps.
 const GIST_WORDS: usize = 8;
 
@@ -127,7 +138,7 @@ fn drop_words(text: &str, lists: &[&[&str]]) -> String {
             in_code = !in_code;
         }
         first.get_or_insert(word);
-        if plain && lists.iter().any(|list| list.iter().any(|other| other.eq_ignore_ascii_case(word))) {
+        if plain && word.len() <= LONGEST && lists.iter().any(|list| holds(list, word)) {
             continue;
         }
         if !out.is_empty() {
@@ -143,7 +154,7 @@ fn drop_words(text: &str, lists: &[&[&str]]) -> String {
 }
 
 /// Whether a line with this text would be read as another block than a paragraph.
-fn opens_block(text: &str) -> bool {
+pub(super) fn opens_block(text: &str) -> bool {
     let word = text.split(' ').next().unwrap_or_default();
     let digits = word.trim_end_matches(['.', ')']);
     text.starts_with(['#', '>', '|', '~', '=', '<'])
@@ -200,6 +211,13 @@ fn balanced(text: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn no_word_is_longer_than_said() {
+        let longest = FILLERS.iter().chain(JOINTS).map(|word| word.len()).max();
+        assert_eq!(longest, Some(LONGEST));
+        assert!(FILLERS.iter().chain(JOINTS).all(|word| holds(FILLERS, word) || holds(JOINTS, &word.to_uppercase())));
+    }
 
     #[test]
     fn what_counts_stays() {

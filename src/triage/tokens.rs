@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// Bytes of a piece that is worth a thread's while.
+const PIECE: usize = 8 << 10;
+
 /// Which tokenizer a budget is meant in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -50,6 +53,23 @@ impl Tokenizer {
     /// ```
     pub fn count(self, text: &str) -> usize {
         self.tokens(self.units(text))
+    }
+
+    /// The same for a long text, on all threads: cut where [pieces add up](Self::units).
+    pub(super) fn count_long(self, text: &str) -> usize {
+        use rayon::prelude::*;
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while rest.len() > PIECE {
+            let opens = |at: &usize| rest[*at..].starts_with(|c: char| !c.is_whitespace() && c != '/');
+            let feeds = rest.bytes().enumerate().skip(PIECE).filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+            let Some(cut) = feeds.into_iter().find(opens) else { break };
+            let (piece, behind) = rest.split_at(cut);
+            pieces.push(piece);
+            rest = behind;
+        }
+        pieces.push(rest);
+        self.tokens(pieces.par_iter().map(|piece| self.units(piece)).sum())
     }
 
     /// The size of `text` in units that add up over [lines](Self#additive-pieces): tokens, or characters.
@@ -152,6 +172,26 @@ mod tests {
             assert!(bad.parse::<Budget>().is_err(), "{bad}");
         }
         assert!("gpt2".parse::<Tokenizer>().is_err());
+    }
+
+    #[test]
+    fn long_texts_count_as_on_one_thread() {
+        let lines = [
+            "Never push.\n",
+            "\n\n",
+            "  - indented /a\n",
+            "/slash\n",
+            "\u{a0}blank\n",
+            "| a | b |\n",
+            "no feed ",
+            "é漢字\n",
+        ];
+        let text: String = (0..20_000usize).map(|n| lines[n.wrapping_mul(2_654_435_761) >> 7 & 7]).collect();
+        for tokenizer in Tokenizer::ALL {
+            for text in [&text[..], "", &"x".repeat(3 * PIECE), &"\n".repeat(3 * PIECE)] {
+                assert_eq!(tokenizer.count_long(text), tokenizer.count(text), "{tokenizer}");
+            }
+        }
     }
 
     proptest! {

@@ -46,17 +46,22 @@ pub fn guards(base: &Base) -> Vec<Guard> {
 /// assert_eq!(missing(&guards, "- Never push.\n"), [1]);
 /// ```
 pub fn missing(guards: &[Guard], output: &str) -> Vec<usize> {
-    // Guards come in the order of the output, so one pass over it finds nearly all that are there; those that are not
-    // would cost a pass each, and are told by their first lines.
-    let openings = openings(output);
+    // Guards come in the order of the output, so one pass over it finds nearly all that are there. Those that are not would
+    // cost a pass each: from the first of them on they are told by their first lines.
+    let mut openings = None;
     let mut cursor = 0;
     let mut absent = Vec::new();
     for (index, guard) in guards.iter().enumerate() {
-        if guard.text.split('\n').next().is_some_and(|first| !first.is_empty() && !openings.contains(first)) {
-            absent.push(index);
-            continue;
+        let first = guard.text.split('\n').next().unwrap_or_default();
+        let opens = |openings: &HashSet<&str>| first.is_empty() || openings.contains(first);
+        let mut found = None;
+        if openings.as_ref().is_none_or(opens) {
+            found = stands(output, &guard.text, cursor).or_else(|| {
+                let openings = openings.get_or_insert_with(|| self::openings(output));
+                opens(openings).then(|| stands(output, &guard.text, 0)).flatten()
+            });
         }
-        match stands(output, &guard.text, cursor).or_else(|| stands(output, &guard.text, 0)) {
+        match found {
             Some(end) => cursor = end,
             None => absent.push(index),
         }

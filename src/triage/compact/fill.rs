@@ -88,6 +88,14 @@ pub(super) fn steps<'a>(base: &Base, core: &Choice<'_>, shorter: &'a [Shorter]) 
     steps
 }
 
+/// The item of a step and, unless only its words are printed, what it hangs on.
+fn held_by(base: &Base, step: &Step<'_>, mut visit: impl FnMut(usize)) {
+    match step.form {
+        Form::Bare(_) => visit(step.index),
+        _ => with_needs(base, step.index, visit),
+    }
+}
+
 /// A choice that grows step by step and can be taken back.
 pub(super) struct Filling<'b, 'a> {
     base: &'b Base,
@@ -128,7 +136,7 @@ impl<'b, 'a> Filling<'b, 'a> {
         if self.choice[step.index].is_some() && after <= before {
             return None;
         }
-        with_needs(base, step.index, |index| {
+        held_by(base, step, |index| {
             if index != step.index && !self.choice[index].is_some_and(Form::is_whole) {
                 let had = self.choice[index].map_or(0, |form| price_alone(base, index, form));
                 cost += price_alone(base, index, Form::Full) as isize - had as isize;
@@ -155,7 +163,7 @@ impl<'b, 'a> Filling<'b, 'a> {
     fn take(&mut self, step: &Step<'a>) {
         let base = self.base;
         let mut changes = Vec::new();
-        with_needs(base, step.index, |index| {
+        held_by(base, step, |index| {
             changes.push((index, if index == step.index { step.form } else { Form::Full }));
         });
         for (index, form) in changes {
