@@ -13,7 +13,7 @@ pub(super) struct Needs {
     pub(super) everywhere: Vec<usize>,
     /// By topic, ascending: the other constraints that bind in it.
     pub(super) by_topic: Vec<Vec<usize>>,
-    /// By topic: units of its heading, with the empty lines around it.
+    /// By topic: units of its heading, with the empty line behind it.
     pub(super) headings: Vec<usize>,
     /// By item: units as it is most likely printed.
     pub(super) prices: Vec<usize>,
@@ -48,8 +48,7 @@ impl Needs {
         Self {
             everywhere: with_what_holds_them(base, everywhere),
             by_topic,
-            // An empty line more: the one above it.
-            headings: (0..topics).map(|topic| 1 + price_heading(base, TopicId(topic as u32))).collect(),
+            headings: (0..topics).map(|topic| price_heading(base, TopicId(topic as u32))).collect(),
             prices: (0..base.items().len()).map(|index| likely(base, index)).collect(),
         }
     }

@@ -26,12 +26,12 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    fn weight(&self, partitions: &[usize]) -> f64 {
-        let one = |placed: &Placed| {
-            let units = placed.units() as f64;
-            placed.weight() - if placed.groups.is_empty() { 0.0 } else { FILL * units * units / self.room }
-        };
-        partitions.iter().map(|at| one(&self.open[*at])).sum()
+    /// What partitions weigh, and what they weigh with how full they are.
+    fn weights(&self, partitions: &[usize]) -> [f64; 2] {
+        let weight: f64 = partitions.iter().map(|at| self.open[*at].weight()).sum();
+        let full = |placed: &Placed| if placed.groups.is_empty() { 0.0 } else { (placed.units() as f64).powi(2) };
+        let fill: f64 = partitions.iter().map(|at| full(&self.open[*at])).sum();
+        [weight, weight - FILL * fill / self.room]
     }
 
     fn shift(&mut self, number: usize, to: usize) {
@@ -40,19 +40,21 @@ impl Search<'_> {
         self.open[to].take(self.needs, number, &self.groups[number]);
     }
 
-    /// Shift groups, and shift them back when that breaks the budget or does not please.
+    /// Shift groups, and shift them back when that breaks the budget or makes more than `threshold` worse. Returns how the
+    /// weight changed.
     fn attempt(&mut self, shifts: &[(usize, usize)], threshold: f64) -> f64 {
         let mut touched: Vec<usize> = shifts.iter().flat_map(|(number, to)| [self.at[*number], *to]).collect();
         touched.sort_unstable();
         touched.dedup();
-        let before = self.weight(&touched);
+        let [weight, guided] = self.weights(&touched);
         let origins: Vec<(usize, usize)> = shifts.iter().map(|(number, _)| (*number, self.at[*number])).collect();
         for (number, to) in shifts {
             self.shift(*number, *to);
         }
-        let change = self.weight(&touched) - before;
-        if change <= threshold && touched.iter().all(|at| (self.fits)(self.open[*at].units())) {
-            return change;
+        let [after, guided_after] = self.weights(&touched);
+        let fits = touched.iter().all(|at| (self.fits)(self.open[*at].units()));
+        if fits && guided_after - guided <= threshold {
+            return after - weight;
         }
         for (number, from) in origins {
             self.shift(number, from);
@@ -61,7 +63,7 @@ impl Search<'_> {
     }
 }
 
-/// Move groups about until copies are few; never more than in `open` by the same prices.
+/// Move groups about until copies are few. The result never weighs more than `open`.
 pub(super) fn improve(base: &Base, needs: &Needs, groups: &[Group], open: Vec<Placed>, budget: usize) -> Vec<Placed> {
     let tokenizer = base.tokenizer();
     let fits = |units: usize| tokenizer.tokens(units) <= budget;
@@ -74,8 +76,8 @@ pub(super) fn improve(base: &Base, needs: &Needs, groups: &[Group], open: Vec<Pl
     let mut search = Search { needs, groups, open, at, fits: &fits, room };
     // One that is empty, to move into.
     search.open.push(Placed::empty(base, needs));
-    let all: Vec<usize> = (0..search.open.len()).collect();
-    let (mut weight, steps) = (search.weight(&all), MOST.min(MOVES * groups.len()));
+    let steps = MOST.min(MOVES * groups.len());
+    let mut weight: f64 = search.open.iter().map(Placed::weight).sum();
     let (mut best, mut lightest) = (search.at.clone(), weight);
     let mut draws = SplitMix(groups.len() as u64);
     let hot = (0.5 * total as f64 / groups.len().max(1) as f64).max(1.0);
