@@ -54,7 +54,11 @@ fn quality(texts: &[String], count: usize) {
     sample.sort_by_key(|text| Sha256::of(text.as_bytes()));
     let documents: Vec<Document> = sample.par_iter().map(|text| document(text)).collect();
     let started = Instant::now();
-    let found = cluster(&documents, |i| Cow::Borrowed(sample[i].as_str()), &Options::default());
+    let found = cluster(
+        &documents,
+        |all| all.iter().map(|&i| Cow::Borrowed(sample[i].as_str())).collect(),
+        &Options::default(),
+    );
     let seconds = started.elapsed().as_secs_f64();
 
     let profiles: Vec<Profile> = sample.par_iter().map(|text| Profile::of(text)).collect();
@@ -130,7 +134,10 @@ fn speed(texts: &[String], copies: usize, python: Option<&str>) {
         let started = Instant::now();
         let (signing, found) = pool.install(|| {
             let documents: Vec<Document> = (0..copies).into_par_iter().map(|n| document(&read(n))).collect();
-            (started.elapsed().as_secs_f64(), cluster(&documents, read, &Options::default()))
+            (
+                started.elapsed().as_secs_f64(),
+                cluster(&documents, |all| all.iter().map(|&n| read(n)).collect(), &Options::default()),
+            )
         });
         let total = started.elapsed().as_secs_f64();
         if threads == 1 {

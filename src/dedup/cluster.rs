@@ -83,11 +83,11 @@ impl Clustering {
     }
 }
 
-/// Cluster `documents`. `text` gives the text of the document at an index when pairs of it have to be verified; it is
-/// called from several threads, mostly once a document, and never for one whose signature has no like.
+/// Cluster `documents`. `texts` gives the texts of the documents at some indices when pairs of them have to be verified;
+/// it is called from several threads, mostly once a document, and never for one whose signature has no like.
 pub fn cluster<'t>(
     documents: &[Document],
-    text: impl Fn(usize) -> Cow<'t, str> + Sync,
+    texts: impl Fn(&[usize]) -> Vec<Cow<'t, str>> + Sync,
     options: &Options,
 ) -> Clustering {
     let mut order: Vec<usize> = (0..documents.len()).collect();
@@ -107,7 +107,7 @@ pub fn cluster<'t>(
     let own = |index| Member { canonical: index, relation: Relation::Canonical, similarity: 1.0 };
     let mut members: Vec<Member> = (0..documents.len()).map(own).collect();
     order.retain(|&index| first[index] == index && !documents[index].signature.exact_only);
-    let families = Families { documents, order: &order, text: &text, threshold: options.threshold };
+    let families = Families { documents, order: &order, texts: &texts, threshold: options.threshold };
     let Settled { joined, compared } = families.settle();
     for (index, found) in joined {
         members[index] = Member { canonical: found.canonical, relation: Relation::Near, similarity: found.similarity };
@@ -154,8 +154,12 @@ mod tests {
             .collect()
     }
 
+    fn borrowed<'t>(texts: &'t [String]) -> impl Fn(&[usize]) -> Vec<Cow<'t, str>> + Sync {
+        |indices| indices.iter().map(|&index| Cow::Borrowed(texts[index].as_str())).collect()
+    }
+
     fn run(texts: &[String]) -> Clustering {
-        cluster(&documents(texts), |index| Cow::Borrowed(texts[index].as_str()), &Options::default())
+        cluster(&documents(texts), borrowed(texts), &Options::default())
     }
 
     /// A guide of `lines` lines; guides of different topics share nothing.
@@ -225,7 +229,7 @@ mod tests {
             for (index, document) in documents.iter_mut().enumerate() {
                 document.priority = u32::from(index != preferred);
             }
-            let found = cluster(&documents, |i| Cow::Borrowed(texts[i].as_str()), &Options::default());
+            let found = cluster(&documents, borrowed(&texts), &Options::default());
             assert!(found.members.iter().all(|m| m.canonical == preferred));
         }
     }

@@ -17,6 +17,10 @@ const BUCKET: usize = 128;
 /// Up to this many documents under one key, every pair is looked at before they are taken for a family.
 const PAIRWISE: usize = 32;
 
+/// Texts of one family asked for together, at most, and the shingles that these may have.
+const WINDOW: usize = 32;
+const WINDOW_SHINGLES: u64 = 1 << 17;
+
 /// Bytes of prepared texts that a thread keeps at hand.
 const PREPARED: usize = 32 << 20;
 
@@ -41,11 +45,11 @@ pub(super) struct Settled {
 pub(super) struct Families<'a, F> {
     pub(super) documents: &'a [Document],
     pub(super) order: &'a [usize],
-    pub(super) text: &'a F,
+    pub(super) texts: &'a F,
     pub(super) threshold: f64,
 }
 
-impl<'t, F: Fn(usize) -> Cow<'t, str> + Sync> Families<'_, F> {
+impl<'t, F: Fn(&[usize]) -> Vec<Cow<'t, str>> + Sync> Families<'_, F> {
     /// Settle every family, on all threads of the pool.
     pub(super) fn settle(&self) -> Settled {
         let found: Vec<Settled> =
@@ -98,48 +102,80 @@ impl<'t, F: Fn(usize) -> Cow<'t, str> + Sync> Families<'_, F> {
         let mut leaders = Leaders::default();
         let mut prepared = Prepared::default();
         let mut settled = Settled { joined: Vec::new(), compared: 0 };
-        for &rank in family {
-            let signature = self.signature(rank);
-            let mut candidates: Vec<(bool, u32, u32)> = leaders
-                .sharing(signature)
-                .into_iter()
-                .map(|other| (other, self.signature(other)))
-                .filter(|(_, other)| {
-                    signature.may_reach(other, self.threshold) && !signature.summary.contradicts(&other.summary)
-                })
-                .map(|(at, other)| (signature.critical == other.critical, signature.shared_minima(other), at))
-                .collect();
-            candidates.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then(a.2.cmp(&b.2)));
-            candidates.truncate(CANDIDATES);
-            let mut best: Option<(u32, f64)> = None;
-            if !candidates.is_empty() {
-                let own = self.prepare(rank, &mut prepared);
-                for (_, _, other) in candidates {
-                    let verdict = own.compare(&self.prepare(other, &mut prepared));
-                    settled.compared += 1;
-                    let fits = !verdict.contradicting && verdict.similarity >= self.threshold;
-                    let better = best.is_none_or(|(at, similarity)| {
-                        verdict.similarity > similarity || (verdict.similarity == similarity && other < at)
-                    });
-                    if fits && better {
-                        best = Some((other, verdict.similarity));
+        for window in self.windows(family) {
+            let indices: Vec<usize> = window.iter().map(|&rank| self.order[rank as usize]).collect();
+            for (&rank, text) in window.iter().zip((self.texts)(&indices)) {
+                let candidates = self.candidates(rank, &leaders);
+                // Who stands for itself may be compared with what follows.
+                let own = prepared.get(rank, || Profile::of(&text));
+                settled.compared += candidates.len() as u64;
+                let best = self.best(&own, &candidates, &mut prepared);
+                match best {
+                    Some((at, similarity)) => {
+                        prepared.forget(rank);
+                        let canonical = self.order[at as usize];
+                        settled.joined.push((self.order[rank as usize], Match { canonical, similarity }));
                     }
+                    None => leaders.add(rank, self.signature(rank)),
                 }
-            }
-            match best {
-                Some((at, similarity)) => {
-                    prepared.forget(rank);
-                    let canonical = self.order[at as usize];
-                    settled.joined.push((self.order[rank as usize], Match { canonical, similarity }));
-                }
-                None => leaders.add(rank, signature),
             }
         }
         settled
     }
 
+    /// A family in pieces whose texts are asked for together.
+    fn windows<'f>(&self, mut family: &'f [u32]) -> impl Iterator<Item = &'f [u32]> {
+        std::iter::from_fn(move || {
+            let mut shingles = 0u64;
+            let fits = |rank: &&u32| {
+                shingles += u64::from(self.signature(**rank).shingles);
+                shingles <= WINDOW_SHINGLES
+            };
+            let whole = family.iter().take(WINDOW).take_while(fits).count().max(1).min(family.len());
+            let (window, rest) = family.split_at(whole);
+            family = rest;
+            (!window.is_empty()).then_some(window)
+        })
+    }
+
+    /// The canonical documents that `rank` may belong to, likeliest first.
+    fn candidates(&self, rank: u32, leaders: &Leaders) -> Vec<u32> {
+        let signature = self.signature(rank);
+        let mut candidates: Vec<(bool, u32, u32)> = leaders
+            .sharing(signature)
+            .into_iter()
+            .map(|other| (other, self.signature(other)))
+            .filter(|(_, other)| {
+                signature.may_reach(other, self.threshold) && !signature.summary.contradicts(&other.summary)
+            })
+            .map(|(at, other)| (signature.critical == other.critical, signature.shared_minima(other), at))
+            .collect();
+        candidates.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then(a.2.cmp(&b.2)));
+        candidates.truncate(CANDIDATES);
+        candidates.into_iter().map(|(_, _, at)| at).collect()
+    }
+
+    /// The most similar of `candidates`, the first in the order on a tie, if any is similar enough.
+    fn best(&self, own: &Profile, candidates: &[u32], prepared: &mut Prepared) -> Option<(u32, f64)> {
+        let mut best: Option<(u32, f64)> = None;
+        for &other in candidates {
+            let verdict = own.compare(&self.prepare(other, prepared));
+            let fits = !verdict.contradicting && verdict.similarity >= self.threshold;
+            let better = best.is_none_or(|(at, similarity)| {
+                verdict.similarity > similarity || (verdict.similarity == similarity && other < at)
+            });
+            if fits && better {
+                best = Some((other, verdict.similarity));
+            }
+        }
+        best
+    }
+
     fn prepare(&self, rank: u32, prepared: &mut Prepared) -> Rc<Profile> {
-        prepared.get(rank, || Profile::of(&(self.text)(self.order[rank as usize])))
+        prepared.get(rank, || {
+            let texts = (self.texts)(&[self.order[rank as usize]]);
+            Profile::of(texts.first().map_or("", |text| text))
+        })
     }
 }
 

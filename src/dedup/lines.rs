@@ -26,14 +26,40 @@ pub enum FrequencyError {
 }
 
 /// In how many distinct owners' texts each line occurs. Lines of a single owner are not kept, so the table stays small.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineFrequencies {
     owners: u32,
     /// (line hash, owners ≥ 2), by hash.
     shared: Vec<(u64, u32)>,
+    /// For each value of the highest bits of a hash, where in `shared` it begins, and the end: a binary search over the
+    /// whole table would wait for memory at every step.
+    begins: Vec<u32>,
+}
+
+impl Default for LineFrequencies {
+    fn default() -> Self {
+        Self::new(0, Vec::new())
+    }
+}
+
+/// Which of `buckets` a hash falls into, in the order of hashes.
+fn bucket_of(hash: u64, buckets: u64) -> u64 {
+    ((u128::from(hash) * u128::from(buckets)) >> 64) as u64
 }
 
 impl LineFrequencies {
+    fn new(owners: u32, shared: Vec<(u64, u32)>) -> Self {
+        let buckets = 1u64 << shared.len().max(1).ilog2();
+        let mut begins = Vec::with_capacity(buckets as usize + 1);
+        let mut at = 0;
+        for bucket in 0..=buckets {
+            at += shared[at..].iter().take_while(|(hash, _)| bucket_of(*hash, buckets) < bucket).count();
+            // 4 billion lines would not fit in memory long before their places do not fit here.
+            begins.push(at as u32);
+        }
+        Self { owners, shared, begins }
+    }
+
     /// Owners that were counted.
     pub fn owners(&self) -> u32 {
         self.owners
@@ -43,7 +69,9 @@ impl LineFrequencies {
     /// for lines never seen.
     pub fn of_line(&self, line: &str) -> u32 {
         let hash = line_hash(line);
-        self.shared.binary_search_by_key(&hash, |entry| entry.0).map_or(1, |at| self.shared[at].1)
+        let bucket = bucket_of(hash, (self.begins.len() - 1) as u64) as usize;
+        let alike = &self.shared[self.begins[bucket] as usize..self.begins[bucket + 1] as usize];
+        alike.iter().find(|entry| entry.0 == hash).map_or(1, |entry| entry.1)
     }
 
     /// Number of lines shared by two or more owners.
@@ -100,7 +128,7 @@ impl LineFrequencies {
         if !shared.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(damaged());
         }
-        Ok(Self { owners: u32::from_le_bytes(*owners), shared })
+        Ok(Self::new(u32::from_le_bytes(*owners), shared))
     }
 }
 
@@ -155,7 +183,7 @@ impl FrequencyBuilder {
             part.merge();
             shared.extend(part.hashes.into_iter().zip(part.counts).filter(|&(_, owners)| owners > 1));
         }
-        LineFrequencies { owners: self.owners, shared }
+        LineFrequencies::new(self.owners, shared)
     }
 }
 

@@ -6,11 +6,15 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// The lines of `text` as they are compared: no byte order mark, no blank lines, white space at the ends removed and
 /// elsewhere reduced to one space. Case, numbers and punctuation stay.
 pub fn normalised_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    text.strip_prefix('\u{feff}')
-        .unwrap_or(text)
-        .split('\n')
-        .flat_map(|line| line.split('\r'))
-        .map(str::trim)
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut start = 0;
+    memchr::memchr2_iter(b'\n', b'\r', text.as_bytes())
+        .chain([text.len()])
+        .map(move |end| {
+            let line = &text[start..end];
+            start = end + 1;
+            line.trim()
+        })
         .filter(|line| !line.is_empty())
         .map(|line| {
             if is_evenly_spaced(line) {

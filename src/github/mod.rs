@@ -10,8 +10,8 @@ mod client;
 mod content;
 mod document;
 mod history;
-#[cfg(test)]
-mod hostile;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 mod ledger;
 pub mod limit;
 mod recheck;

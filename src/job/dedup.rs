@@ -4,16 +4,17 @@
 //! from all of it, so that they do not depend on the order in which it came. They replace the earlier ones in one
 //! transaction.
 
-use super::judging::{JudgeError, LazyRun, PAGE, batches, blocking};
+use super::judging::{JudgeError, LazyRun, PAGE, batches, blocking, each_body};
 use crate::corpus::Sha256;
 use crate::dedup::{self, Clustering, Document, FrequencyBuilder, LineFrequencies, Options, Relation, Signature};
 use crate::encoding;
 use crate::monitor::Monitor;
 use crate::store::{BlobId, ClusterCounts, DuplicateRow, NewStatistics, Store, StoreError};
-use rayon::prelude::*;
+use futures_util::StreamExt as _;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use xxhash_rust::xxh3::xxh3_128;
@@ -22,9 +23,6 @@ const VERSION: u32 = dedup::VERSION as u32;
 
 /// Lines below this many bytes are too common to say anything, and no rule asks for them.
 pub(super) const TELLING_LINE: usize = 24;
-
-/// Bytes of texts kept at hand while pairs are compared.
-const TEXTS: usize = 48 << 20;
 
 /// What a run did, and what the corpus holds after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -209,22 +207,23 @@ async fn signatures(
     let missing: Vec<usize> = (0..known.len()).filter(|at| !known[*at]).collect();
     monitor.advance((known.len() - missing.len()) as u64);
     summary.stale = missing.len() as u64;
-    for chunk in batches(&missing, |at| holdings.blobs[*at].2) {
+    let make = |body: &[u8]| encoding::decode(body).1.map(|text| Signature::of(&text));
+    let chunks = batches(&missing, |at| holdings.blobs[*at].2);
+    let mut made = pin!(each_body(store, "make signatures", chunks, |at| holdings.blobs[*at].0, make));
+    let mut next = made.next().await;
+    while let Some((chunk, signatures)) = next.transpose()? {
         if monitor.stop_requested() {
             summary.paused = true;
             return Ok(None);
         }
-        let ids: Vec<BlobId> = chunk.iter().map(|at| holdings.blobs[*at].0).collect();
-        let bodies = store.bodies(&ids).await?;
-        let made: Vec<Option<Signature>> = blocking("make signatures", move || {
-            bodies.par_iter().map(|body| encoding::decode(body).1.map(|text| Signature::of(&text))).collect()
-        })
-        .await?;
         let stored = |s: &Option<Signature>| s.as_ref().map(|s| s.to_bytes().to_vec()).unwrap_or_default();
-        let rows: Vec<(BlobId, Vec<u8>)> = ids.into_iter().zip(made.iter().map(stored)).collect();
+        let ids = chunk.iter().map(|at| holdings.blobs[*at].0);
+        let rows: Vec<(BlobId, Vec<u8>)> = ids.zip(signatures.iter().map(stored)).collect();
         run.id().await?;
-        store.put_signatures(VERSION, &rows).await?;
-        for (at, signature) in chunk.iter().zip(made) {
+        let (written, following) = tokio::join!(store.put_signatures(VERSION, &rows), made.next());
+        written?;
+        next = following;
+        for (at, signature) in chunk.iter().zip(signatures) {
             found[*at] = signature;
         }
         summary.updated += rows.len() as u64;
@@ -242,14 +241,13 @@ async fn lines(
     let mut builder = FrequencyBuilder::default();
     let files: Vec<(u32, u32)> = holdings.owned.iter().filter(|o| !o.2).map(|o| (o.0, o.1)).collect();
     let (mut owner, mut hashes) = (files.first().map(|file| file.0), Vec::new());
-    for chunk in batches(&files, |(_, at)| holdings.blobs[*at as usize].2) {
+    let chunks = batches(&files, |(_, at)| holdings.blobs[*at as usize].2);
+    let blob = |(_, at): &(u32, u32)| holdings.blobs[*at as usize].0;
+    let mut counted = pin!(each_body(store, "count lines", chunks, blob, telling_lines));
+    while let Some((chunk, found)) = counted.next().await.transpose()? {
         if monitor.stop_requested() {
             return Ok(None);
         }
-        let ids: Vec<BlobId> = chunk.iter().map(|(_, at)| holdings.blobs[*at as usize].0).collect();
-        let bodies = store.bodies(&ids).await?;
-        let found: Vec<Vec<u64>> =
-            blocking("count lines", move || bodies.par_iter().map(|body| telling_lines(body)).collect()).await?;
         for ((of, _), found) in chunk.iter().zip(found) {
             if owner != Some(*of) {
                 builder.owner_lines(std::mem::take(&mut hashes));
@@ -296,8 +294,9 @@ fn compare(holdings: &Holdings, signatures: Vec<Option<Signature>>, texts: &Text
             Some((at as u32, document))
         })
         .unzip();
-    let text = |index: usize| texts.get(holdings.blobs[positions[index] as usize].0);
-    let found = dedup::cluster(&documents, text, &Options::default());
+    let blob = |&index: &usize| holdings.blobs[positions[index] as usize].0;
+    let texts = |all: &[usize]| texts.get(&all.iter().map(blob).collect::<Vec<_>>());
+    let found = dedup::cluster(&documents, texts, &Options::default());
     Compared { documents: positions, found }
 }
 
@@ -347,63 +346,26 @@ fn digest(holdings: &Holdings, rows: &[DuplicateRow], lines: &LineFrequencies) -
     Sha256::of(&bytes)
 }
 
-/// Texts by blob, read when asked for; the latest ones stay at hand.
+/// Texts by blob, read when asked for.
 struct Texts {
     store: Store,
     handle: Handle,
-    kept: Mutex<Kept>,
     broken: Mutex<Option<StoreError>>,
-}
-
-/// Two generations: when the younger one is full it becomes the older one, and what was there is dropped.
-#[derive(Default)]
-struct Kept {
-    young: HashMap<BlobId, Arc<str>>,
-    old: HashMap<BlobId, Arc<str>>,
-    bytes: usize,
-}
-
-impl Kept {
-    fn get(&mut self, blob: BlobId) -> Option<Arc<str>> {
-        if let Some(text) = self.young.get(&blob) {
-            return Some(Arc::clone(text));
-        }
-        let text = self.old.remove(&blob)?;
-        self.put(blob, Arc::clone(&text));
-        Some(text)
-    }
-
-    fn put(&mut self, blob: BlobId, text: Arc<str>) {
-        self.bytes += text.len();
-        self.young.insert(blob, text);
-        if self.bytes > TEXTS / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = 0;
-        }
-    }
 }
 
 impl Texts {
     fn new(store: Store) -> Self {
-        Self { store, handle: Handle::current(), kept: Mutex::default(), broken: Mutex::default() }
+        Self { store, handle: Handle::current(), broken: Mutex::default() }
     }
 
-    /// The text of a blob; empty when it cannot be read, which [`Self::broken`] tells.
-    fn get(&self, blob: BlobId) -> Cow<'static, str> {
-        // A panic elsewhere leaves whole texts.
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = kept().get(blob) {
-            return Cow::Owned(text.to_string());
-        }
-        match self.handle.block_on(self.store.body(blob)) {
-            Ok(body) => {
-                let text = encoding::decode(&body).1.unwrap_or_default().into_owned();
-                kept().put(blob, text.as_str().into());
-                Cow::Owned(text)
-            }
+    /// The texts of some blobs; empty where they cannot be read, which [`Self::broken`] tells.
+    fn get(&self, blobs: &[BlobId]) -> Vec<Cow<'static, str>> {
+        let text = |body: Vec<u8>| Cow::Owned(encoding::decode(&body).1.unwrap_or_default().into_owned());
+        match self.handle.block_on(self.store.bodies_in_turn(blobs)) {
+            Ok(bodies) => bodies.into_iter().map(text).collect(),
             Err(error) => {
                 self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                Cow::Borrowed("")
+                vec![Cow::Borrowed(""); blobs.len()]
             }
         }
     }

@@ -3,8 +3,10 @@
 use crate::dedup::FrequencyError;
 use crate::plan::TargetError;
 use crate::segment::PackError;
-use crate::store::{RunId, Store, StoreError};
+use crate::store::{BlobId, RunId, Store, StoreError};
 use crate::taxonomy::Outcome;
+use futures_util::{Stream, StreamExt as _, stream};
+use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::json;
 
@@ -97,6 +99,23 @@ pub(super) fn batches<T>(mut rows: &[T], size: impl Fn(&T) -> i64) -> impl Itera
         rows = rest;
         (!batch.is_empty()).then_some(batch)
     })
+}
+
+/// What `judge` says of the body of each row of `chunks`, chunk by chunk: on all cores, while the next one is read.
+pub(super) fn each_body<'a, T: Sync + 'a, J: Send + 'static>(
+    store: &'a Store,
+    doing: &'static str,
+    chunks: impl Iterator<Item = &'a [T]> + 'a,
+    blob: impl Fn(&T) -> BlobId + Copy + 'a,
+    judge: impl Fn(&[u8]) -> J + Copy + Send + Sync + 'static,
+) -> impl Stream<Item = Result<(&'a [T], Vec<J>), JudgeError>> + 'a {
+    let each = move |chunk: &'a [T]| async move {
+        let ids: Vec<BlobId> = chunk.iter().map(blob).collect();
+        let bodies = store.bodies(&ids).await?;
+        let judged = blocking(doing, move || bodies.par_iter().map(|body| judge(body)).collect()).await?;
+        Ok((chunk, judged))
+    };
+    stream::iter(chunks).map(each).buffered(2)
 }
 
 /// How many of the first of `rows` fit: one at least, if there is one.

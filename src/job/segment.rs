@@ -33,31 +33,34 @@ pub async fn segment(store: &Store, monitor: &dyn Monitor) -> Result<SegmentSumm
     let mut run = LazyRun::new(store, "segment");
     summary.stale = store.count_stale_readings(VERSIONS).await?.unsigned_abs();
     monitor.begin("segment", Some(summary.stale));
-    let mut after = BlobId(0);
-    while summary.updated < summary.stale {
+    let mut next = if summary.stale > 0 { read_after(store, BlobId(0)).await? } else { Vec::new() };
+    while let Some(last) = next.last() {
         if monitor.stop_requested() {
             summary.paused = true;
             break;
         }
-        let mut page = store.stale_readings(VERSIONS, after, PAGE).await?;
-        fit(&mut page, |blob| blob.size);
-        let Some(last) = page.last() else { break };
-        after = last.id;
-        let ids: Vec<BlobId> = page.iter().map(|blob| blob.id).collect();
-        let bodies = store.bodies(&ids).await?;
-        let rows = blocking("find items", move || {
-            page.into_par_iter().zip(bodies).map(|(blob, body)| read(blob, &body)).collect::<Vec<_>>()
-        })
-        .await?;
-        store.put_readings(run.id().await?, VERSIONS, &rows).await?;
+        let (run, rows, last) = (run.id().await?, &next, last.blob);
+        let (written, following) = tokio::join!(store.put_readings(run, VERSIONS, rows), read_after(store, last));
+        written?;
         summary.updated += rows.len() as u64;
         monitor.advance(rows.len() as u64);
+        next = following?;
     }
     monitor.end();
     summary.items = store.counts().await?.items;
     summary.redactions = store.redaction_counts().await?.into_iter().collect();
     run.end(summary.paused, &summary).await?;
     Ok(summary)
+}
+
+/// Read the next blobs after `after` whose items or redaction spans are missing or stale.
+async fn read_after(store: &Store, after: BlobId) -> Result<Vec<ReadingRow>, JudgeError> {
+    let mut page = store.stale_readings(VERSIONS, after, PAGE).await?;
+    fit(&mut page, |blob| blob.size);
+    let ids: Vec<BlobId> = page.iter().map(|blob| blob.id).collect();
+    let bodies = store.bodies(&ids).await?;
+    blocking("find items", move || page.into_par_iter().zip(bodies).map(|(blob, body)| read(blob, &body)).collect())
+        .await
 }
 
 fn read(blob: StaleBlob, body: &[u8]) -> ReadingRow {

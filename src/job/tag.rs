@@ -44,6 +44,8 @@ pub struct TagSummary {
 struct Rules {
     functions: HashMap<String, Function>,
     lines: LineFrequencies,
+    /// Key of the statistics that the tags rest on.
+    statistics: i64,
 }
 
 /// Tag every artifact whose tags are missing or stale. Statistics that no longer fit the corpus are brought up to date
@@ -80,44 +82,63 @@ async fn update(
     };
     let targets = Targets::embedded()?;
     let functions = targets.all().iter().map(|t| (t.id.clone(), t.function)).collect();
-    let rules = Arc::new(Rules { functions, lines });
-    let mut after = 0;
-    loop {
+    let rules = Arc::new(Rules { functions, lines, statistics: statistics.id });
+    let mut next = judge(store, &rules, 0).await?;
+    while let Some(page) = next {
         if monitor.stop_requested() {
             summary.paused = true;
             return Ok(());
         }
-        let mut page = store.tag_subjects_after(after, PAGE).await?;
-        fit(&mut page, |subject| subject.size);
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.id;
-        let read = page.len() as u64;
-        let stale: Vec<(TagSubject, i64)> = page
-            .into_iter()
-            .map(|subject| {
-                let input = fingerprint(&subject, &rules);
-                (subject, input)
-            })
-            .filter(|(subject, input)| {
-                (subject.tagged_version, subject.tagged_statistics, subject.tagged_input)
-                    != (Some(TAGGER_VERSION), Some(statistics.id), Some(*input))
-            })
-            .collect();
-        if !stale.is_empty() {
-            let ids: Vec<BlobId> = stale.iter().map(|(subject, _)| subject.blob()).collect();
-            let bodies = store.bodies(&ids).await?;
-            let rules = Arc::clone(&rules);
-            let rows = blocking("tag artifacts", move || {
-                let tagged = |((subject, input), body): ((TagSubject, i64), Vec<u8>)| rules.tag(&subject, input, &body);
-                stale.into_par_iter().zip(bodies).map(tagged).collect::<Result<Vec<_>, _>>()
-            })
-            .await??;
-            store.put_tags(run.id().await?, TAGGER_VERSION, statistics.id, &rows).await?;
-            summary.stale += rows.len() as u64;
-            summary.updated += rows.len() as u64;
-        }
-        monitor.advance(read);
+        next = if page.tagged.is_empty() {
+            judge(store, &rules, page.last).await?
+        } else {
+            let run = run.id().await?;
+            let write = store.put_tags(run, TAGGER_VERSION, statistics.id, &page.tagged);
+            let (written, next) = tokio::join!(write, judge(store, &rules, page.last));
+            written?;
+            next?
+        };
+        summary.stale += page.tagged.len() as u64;
+        summary.updated += page.tagged.len() as u64;
+        monitor.advance(page.read);
     }
+    Ok(())
+}
+
+/// Some artifacts, looked at.
+struct Page {
+    /// The last of them.
+    last: i64,
+    /// How many.
+    read: u64,
+    /// Tags of those whose tags are missing or stale.
+    tagged: Vec<TaggedArtifact>,
+}
+
+/// Look at the artifacts that come after the artifact `after`.
+async fn judge(store: &Store, rules: &Arc<Rules>, after: i64) -> Result<Option<Page>, JudgeError> {
+    let mut page = store.tag_subjects_after(after, PAGE).await?;
+    fit(&mut page, |subject| subject.size);
+    let Some(last) = page.last().map(|subject| subject.id) else { return Ok(None) };
+    let read = page.len() as u64;
+    let rated = page.into_iter().map(|subject| (fingerprint(&subject, rules), subject));
+    let stale: Vec<(i64, TagSubject)> = rated
+        .filter(|(input, subject)| {
+            (subject.tagged_version, subject.tagged_statistics, subject.tagged_input)
+                != (Some(TAGGER_VERSION), Some(rules.statistics), Some(*input))
+        })
+        .collect();
+    if stale.is_empty() {
+        return Ok(Some(Page { last, read, tagged: Vec::new() }));
+    }
+    let ids: Vec<BlobId> = stale.iter().map(|(_, subject)| subject.blob()).collect();
+    let bodies = store.bodies(&ids).await?;
+    let rules = Arc::clone(rules);
+    let tagged = blocking("tag artifacts", move || {
+        let tag = |((input, subject), body): ((i64, TagSubject), Vec<u8>)| rules.tag(&subject, input, &body);
+        stale.into_par_iter().zip(bodies).map(tag).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(Some(Page { last, read, tagged: tagged.await?? }))
 }
 
 /// Of everything but rules, statistics and the owners they count, that the tags of an artifact are decided by.

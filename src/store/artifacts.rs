@@ -43,20 +43,21 @@ impl Store {
     /// version, a changed blob ends the current version and begins another, an unchanged one is seen again.
     pub async fn put_artifacts(&self, run: RunId, rows: &[ArtifactRow]) -> Result<Written, StoreError> {
         let mut tx = self.begin().await?;
-        let written = self.put_artifacts_in(&mut tx, run, rows).await?;
+        let (written, _) = self.put_artifacts_in(&mut tx, run, rows).await?;
         self.commit(tx).await?;
         Ok(written)
     }
 
-    /// [`Self::put_artifacts`] inside a transaction of the caller.
+    /// [`Self::put_artifacts`] inside a transaction of the caller; also gives the keys in the order of `rows`.
     pub(crate) async fn put_artifacts_in(
         &self,
         tx: &mut Transaction<'static, Sqlite>,
         run: RunId,
         rows: &[ArtifactRow],
-    ) -> Result<Written, StoreError> {
+    ) -> Result<(Written, Vec<i64>), StoreError> {
         let failed = |e| self.failed("write artifacts", e);
         let mut written = Written::default();
+        let mut keys = Vec::with_capacity(rows.len());
         for chunk in rows.chunks(BATCH) {
             let mut upsert = QueryBuilder::<Sqlite>::new(
                 "INSERT INTO artifact (repo_id, path, platform, target, mode, resolves_to, first_run, last_run) ",
@@ -90,7 +91,10 @@ impl Store {
 
             let (mut seen, mut ended, mut begun) = (Vec::new(), Vec::new(), Vec::new());
             for row in chunk {
-                let Some(&id) = ids.get(&(row.repo.0, row.path.as_str())) else { continue };
+                let id = ids.get(&(row.repo.0, row.path.as_str()));
+                let &id =
+                    id.ok_or_else(|| self.damaged(format!("artifact {}", row.path), "not found after its write"))?;
+                keys.push(id);
                 match current.get(&id) {
                     Some((version, blob)) if *blob == row.blob.0 => seen.push(*version),
                     Some((version, _)) => {
@@ -120,7 +124,7 @@ impl Store {
                 insert.build().execute(&mut **tx).await.map_err(failed)?;
             }
         }
-        Ok(written)
+        Ok((written, keys))
     }
 
     async fn update_versions(

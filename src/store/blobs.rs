@@ -66,8 +66,26 @@ impl Codec {
         Self::default()
     }
 
+    /// Packs one body after another with these dictionaries; each thread has its own.
+    pub fn packer(&self) -> Packer<'_> {
+        Packer { codec: self, context: None }
+    }
+
+    /// [`Packer::encode`] over many bodies on all cores.
+    pub fn encode_all(&self, bodies: &[Vec<u8>]) -> Result<Vec<NewBlob>, std::io::Error> {
+        bodies.par_iter().map_init(|| self.packer(), |packer, bytes| packer.encode(bytes)).collect()
+    }
+}
+
+/// Packs one body after another. A context is a megabyte that is made ready once instead of for each body.
+pub struct Packer<'c> {
+    codec: &'c Codec,
+    context: Option<Compressor<'c>>,
+}
+
+impl Packer<'_> {
     /// Digest and pack one body; the smallest of the three codecs is taken.
-    pub fn encode(&self, bytes: &[u8]) -> Result<NewBlob, std::io::Error> {
+    pub fn encode(&mut self, bytes: &[u8]) -> Result<NewBlob, std::io::Error> {
         let (codec, dictionary, body) = self.pack(bytes)?;
         let (encoding, _) = encoding::decode(bytes);
         Ok(NewBlob {
@@ -81,20 +99,22 @@ impl Codec {
         })
     }
 
-    /// [`Self::encode`] over many bodies on all cores.
-    pub fn encode_all(&self, bodies: &[Vec<u8>]) -> Result<Vec<NewBlob>, std::io::Error> {
-        bodies.par_iter().map(|bytes| self.encode(bytes)).collect()
-    }
-
-    pub(super) fn pack(&self, bytes: &[u8]) -> Result<(i64, Option<i64>, Vec<u8>), std::io::Error> {
-        let packed = match self.newest.and_then(|id| Some((id, self.dictionaries.get(&id)?))) {
-            Some((id, dictionary)) => {
-                let body = Compressor::with_prepared_dictionary(&dictionary.packing)?.compress(bytes)?;
-                (2, Some(id), body)
-            }
-            None => (1, None, zstd::bulk::compress(bytes, LEVEL)?),
+    /// Codec, dictionary and packed body.
+    pub(super) fn pack(&mut self, bytes: &[u8]) -> Result<(i64, Option<i64>, Vec<u8>), std::io::Error> {
+        let newest = self.codec.newest.and_then(|id| Some((id, self.codec.dictionaries.get(&id)?)));
+        let context = match self.context.take() {
+            Some(context) => context,
+            None => match newest {
+                Some((_, dictionary)) => Compressor::with_prepared_dictionary(&dictionary.packing)?,
+                None => Compressor::new(LEVEL)?,
+            },
         };
-        Ok(if packed.2.len() < bytes.len() { packed } else { (0, None, bytes.to_vec()) })
+        let body = self.context.insert(context).compress(bytes)?;
+        Ok(match newest {
+            _ if body.len() >= bytes.len() => (0, None, bytes.to_vec()),
+            Some((id, _)) => (2, Some(id), body),
+            None => (1, None, body),
+        })
     }
 }
 
@@ -241,6 +261,30 @@ impl Store {
 
     /// The bytes of several blobs, in the order asked for. Unpacking runs on all cores.
     pub async fn bodies(&self, blobs: &[BlobId]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let (rows, codec) = (self.packed(blobs).await?, self.codec());
+        let unpack = |unpacker: &mut Unpacker, blob: &BlobId| self.unpack(unpacker, &rows, *blob);
+        blobs.par_iter().map_init(|| Unpacker::new(&codec), unpack).collect()
+    }
+
+    /// [`Self::bodies`] on the calling thread, for callers that keep all cores busy themselves.
+    pub async fn bodies_in_turn(&self, blobs: &[BlobId]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let (rows, codec) = (self.packed(blobs).await?, self.codec());
+        let mut unpacker = Unpacker::new(&codec);
+        blobs.iter().map(|blob| self.unpack(&mut unpacker, &rows, *blob)).collect()
+    }
+
+    fn unpack(
+        &self,
+        unpacker: &mut Unpacker<'_>,
+        rows: &HashMap<i64, Packed>,
+        blob: BlobId,
+    ) -> Result<Vec<u8>, StoreError> {
+        let what = || format!("blob {}", blob.0);
+        let packed = rows.get(&blob.0).ok_or_else(|| self.damaged(what(), "it is not there"))?;
+        unpacker.unpack(packed).map_err(|why| self.damaged(what(), why))
+    }
+
+    async fn packed(&self, blobs: &[BlobId]) -> Result<HashMap<i64, Packed>, StoreError> {
         let mut rows = HashMap::with_capacity(blobs.len());
         for chunk in blobs.chunks(BATCH) {
             let mut query = QueryBuilder::<Sqlite>::new(
@@ -256,18 +300,7 @@ impl Store {
                 rows.insert(packed.id, packed);
             }
         }
-        let codec = self.codec();
-        blobs
-            .par_iter()
-            .map_init(
-                || Unpacker::new(&codec),
-                |unpacker, blob| {
-                    let what = || format!("blob {}", blob.0);
-                    let packed = rows.get(&blob.0).ok_or_else(|| self.damaged(what(), "it is not there"))?;
-                    unpacker.unpack(packed).map_err(|why| self.damaged(what(), why))
-                },
-            )
-            .collect()
+        Ok(rows)
     }
 
     /// Blobs that no version refers to; left by a crawl that was cut off between content and artifacts.

@@ -281,7 +281,8 @@ impl Store {
         let failed = |e| self.failed("write the copy", e);
         // Without the dictionary, which is made of pieces of the texts as found.
         let codec = Codec::plain();
-        let packed: Result<Vec<_>, _> = rows.par_iter().map(|row| codec.pack(&row.body)).collect();
+        let packed: Result<Vec<_>, _> =
+            rows.par_iter().map_init(|| codec.packer(), |packer, row| packer.pack(&row.body)).collect();
         let packed = packed.map_err(|e| self.damaged("a body", e.to_string()))?;
         let mut tx = self.begin().await?;
         for (row, (kind, dictionary, body)) in rows.iter().zip(packed) {

@@ -399,22 +399,35 @@ impl Store {
     /// Store histories.
     pub async fn put_histories(&self, run: RunId, rows: &[HistoryRow]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        for row in rows {
-            sqlx::query(
-                "INSERT INTO history (artifact_id, head, complete, facts, run_id) VALUES (?, ?, ?, ?, ?) \
-                 ON CONFLICT (artifact_id) DO UPDATE SET head = excluded.head, complete = excluded.complete, \
-                 facts = excluded.facts, run_id = excluded.run_id",
-            )
-            .bind(row.artifact)
-            .bind(row.head.map(|head| head.0.to_vec()))
-            .bind(row.complete)
-            .bind(&row.facts)
-            .bind(run.0)
-            .execute(&mut *tx)
-            .await
-            .map_err(|e| self.failed("store histories", e))?;
-        }
+        self.put_histories_in(&mut tx, run, rows).await?;
         self.commit(tx).await
+    }
+
+    /// [`Self::put_histories`] inside a transaction of the caller.
+    pub(crate) async fn put_histories_in(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        run: RunId,
+        rows: &[HistoryRow],
+    ) -> Result<(), StoreError> {
+        for chunk in rows.chunks(BATCH) {
+            let mut insert =
+                QueryBuilder::<Sqlite>::new("INSERT INTO history (artifact_id, head, complete, facts, run_id) ");
+            insert.push_values(chunk, |mut values, row| {
+                values
+                    .push_bind(row.artifact)
+                    .push_bind(row.head.map(|head| head.0.to_vec()))
+                    .push_bind(row.complete)
+                    .push_bind(&row.facts)
+                    .push_bind(run.0);
+            });
+            insert.push(
+                " ON CONFLICT (artifact_id) DO UPDATE SET head = excluded.head, complete = excluded.complete, \
+                 facts = excluded.facts, run_id = excluded.run_id",
+            );
+            insert.build().execute(&mut **tx).await.map_err(|e| self.failed("store histories", e))?;
+        }
+        Ok(())
     }
 
     /// The stored request ledger of an identity: resource and state, as JSON.

@@ -138,7 +138,8 @@ impl Store {
             after = *last;
             let ids: Vec<BlobId> = ids.into_iter().map(BlobId).collect();
             let bodies = self.bodies(&ids).await?;
-            let packed: Result<Vec<_>, _> = bodies.par_iter().map(|bytes| codec.pack(bytes)).collect();
+            let packed: Result<Vec<_>, _> =
+                bodies.par_iter().map_init(|| codec.packer(), |packer, bytes| packer.pack(bytes)).collect();
             let packed = packed.map_err(|e| self.damaged("a body", e.to_string()))?;
             let mut tx = self.begin().await?;
             for (id, (kind, dictionary, body)) in ids.iter().zip(packed) {
@@ -175,7 +176,8 @@ impl Store {
             .await
             .map_err(failed)?;
         gain.stored = stored.unsigned_abs();
-        let mut after = 0i64;
+        let (plain, mut after) = (Codec::plain(), 0i64);
+        let mut packer = plain.packer();
         loop {
             let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM blob WHERE id > ? ORDER BY id LIMIT 2000")
                 .bind(after)
@@ -186,7 +188,7 @@ impl Store {
             after = *last;
             let ids: Vec<BlobId> = ids.into_iter().map(BlobId).collect();
             for bytes in self.bodies(&ids).await? {
-                let (_, _, body) = Codec::plain().pack(&bytes).map_err(|e| self.damaged("a body", e.to_string()))?;
+                let (_, _, body) = packer.pack(&bytes).map_err(|e| self.damaged("a body", e.to_string()))?;
                 gain.blobs += 1;
                 gain.raw += bytes.len() as u64;
                 gain.zstd += body.len() as u64;

@@ -2,7 +2,7 @@
 
 use super::{RepoId, Store, StoreError};
 
-/// A present artifact with its stored history.
+/// An artifact with its stored history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredHistory {
     /// Key of the artifact.
@@ -14,11 +14,11 @@ pub struct StoredHistory {
 }
 
 impl Store {
-    /// The histories of a repository's present artifacts, by path.
+    /// The histories of a repository's artifacts, present or not, by path.
     pub async fn repo_histories(&self, repo: RepoId) -> Result<Vec<StoredHistory>, StoreError> {
         let rows: Vec<(i64, String, Option<bool>, Option<String>)> = sqlx::query_as(
             "SELECT a.id, a.path, h.complete, h.facts FROM artifact a LEFT JOIN history h ON h.artifact_id = a.id \
-             WHERE a.repo_id = ? AND a.presence = 'present' ORDER BY a.path",
+             WHERE a.repo_id = ? ORDER BY a.path",
         )
         .bind(repo.0)
         .fetch_all(self.read())

@@ -27,7 +27,7 @@ mod statistics;
 mod tags;
 
 pub use artifacts::{ArtifactRow, Written};
-pub use blobs::{BlobId, Codec, NewBlob};
+pub use blobs::{BlobId, Codec, NewBlob, Packer};
 pub use copy::{CopiedBlob, CopiedGold, CopiedItems, is_copy};
 pub use crawl::{
     Completeness, HistoryRow, HitRow, PageRow, PendingRepo, RepoFound, StoredPage, WindowKey, WindowRow, WithoutHistory,

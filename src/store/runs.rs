@@ -3,6 +3,7 @@
 use super::{Store, StoreError};
 use crate::taxonomy::Outcome;
 use serde_json::Value;
+use sqlx::{Sqlite, Transaction};
 
 /// Key of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,15 +131,26 @@ impl Store {
     /// Keep a value beside the corpus.
     pub async fn set_setting(&self, key: &str, value: &str) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        self.set_setting_in(&mut tx, key, value).await?;
+        self.commit(tx).await
+    }
+
+    /// [`Self::set_setting`] inside a transaction of the caller.
+    pub(crate) async fn set_setting_in(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        key: &str,
+        value: &str,
+    ) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO setting (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         )
         .bind(key)
         .bind(value)
-        .execute(&mut *tx)
+        .execute(&mut **tx)
         .await
         .map_err(|e| self.failed("write a setting", e))?;
-        self.commit(tx).await
+        Ok(())
     }
 
     /// The owners and repositories that asked not to be collected, as lower-case `owner` or `owner/name`, sorted.

@@ -3,7 +3,7 @@
 use super::{BATCH, BlobId, RepoId, RunId, Store, StoreError};
 use crate::corpus::GitOid;
 use crate::taxonomy::{Dimension, LicenseTier};
-use sqlx::{FromRow, QueryBuilder, Sqlite};
+use sqlx::{FromRow, QueryBuilder, Sqlite, Transaction};
 
 /// Everything that the tags of an artifact are decided by, but for its text.
 #[derive(Debug, Clone, PartialEq, FromRow)]
@@ -256,6 +256,16 @@ impl Store {
     /// Write verdicts on licences in one transaction.
     pub async fn put_licenses(&self, rows: &[LicenseRow]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        self.put_licenses_in(&mut tx, rows).await?;
+        self.commit(tx).await
+    }
+
+    /// [`Self::put_licenses`] inside a transaction of the caller.
+    pub(crate) async fn put_licenses_in(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        rows: &[LicenseRow],
+    ) -> Result<(), StoreError> {
         for row in rows {
             sqlx::query(
                 "UPDATE repo SET license_tier = ?, license_spdx = ?, license_evidence = ?, license_version = ? \
@@ -266,11 +276,11 @@ impl Store {
             .bind(&row.evidence)
             .bind(row.version)
             .bind(row.repo.0)
-            .execute(&mut *tx)
+            .execute(&mut **tx)
             .await
             .map_err(|e| self.failed("write licences", e))?;
         }
-        self.commit(tx).await
+        Ok(())
     }
 
     /// Repositories with present artifacts by tier of their licence.

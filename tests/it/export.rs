@@ -38,7 +38,7 @@ async fn put(store: &Store, run: RunId, row: &(&str, Option<&str>, Option<i64>, 
     let repo =
         RepoRow { node_id: None, slug: slug.parse().unwrap(), source: RepoSource::Local, facts, facts_at: Some(1) };
     let repo = store.put_repos(run, &[repo]).await.unwrap()[0];
-    let blob = store.put_blobs(run, &[Codec::plain().encode(text.as_bytes()).unwrap()]).await.unwrap()[0];
+    let blob = store.put_blobs(run, &[Codec::plain().packer().encode(text.as_bytes()).unwrap()]).await.unwrap()[0];
     let artifact = ArtifactRow {
         repo,
         path: (*path).to_owned(),

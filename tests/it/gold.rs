@@ -60,7 +60,7 @@ pub(crate) async fn corpus(path: &Path, repos: usize, items: usize, backwards: b
         let slug = format!("owner{n}/repo{n}").parse().unwrap();
         let repo = RepoRow { node_id: None, slug, source: RepoSource::Local, facts, facts_at: Some(1) };
         let repo = store.put_repos(run, &[repo]).await.unwrap()[0];
-        let blob = Codec::plain().encode(guide(n, items).as_bytes()).unwrap();
+        let blob = Codec::plain().packer().encode(guide(n, items).as_bytes()).unwrap();
         let blob = store.put_blobs(run, &[blob]).await.unwrap()[0];
         let artifact = ArtifactRow {
             repo,

@@ -27,7 +27,7 @@ fn repo(node: Option<&str>, slug: &str) -> RepoRow {
 }
 
 fn blob(text: &str) -> NewBlob {
-    Codec::plain().encode(text.as_bytes()).unwrap()
+    Codec::plain().packer().encode(text.as_bytes()).unwrap()
 }
 
 async fn artifact(store: &Store, run: RunId, repo: RepoId, path: &str, text: &str) -> Written {

@@ -15,8 +15,8 @@ use crate::tag::authors::AuthorRules;
 pub(super) struct PathFacts {
     /// Whether the facts are of every commit that touched the path.
     pub(super) complete: bool,
-    /// Newest first.
-    pub(super) facts: Vec<CommitFact>,
+    /// The facts as JSON, newest first.
+    pub(super) facts: String,
 }
 
 /// The facts of each of `paths`, in their order, as seen from `head`.
@@ -45,9 +45,14 @@ pub(super) fn read(
         {
             oldest.creates = true;
         }
-        PathFacts { complete, facts }
+        let broken = |why: serde_json::Error| repos::Error::Object {
+            path: reader.path().to_owned(),
+            oid: head,
+            why: why.to_string(),
+        };
+        Ok(PathFacts { complete, facts: serde_json::to_string(&facts).map_err(broken)? })
     };
-    Ok(history.paths.iter().map(of_path).collect())
+    history.paths.iter().map(of_path).collect()
 }
 
 fn record(commit: &Commit) -> CommitRecord {

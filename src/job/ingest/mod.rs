@@ -1,21 +1,25 @@
 //! Take in local git repositories and plain folders: the rows that a crawl would make, without a network.
 //!
 //! Several repositories are looked at at once; each is compared with what the store holds of it, and only what differs
-//! is read and written. They are written one after the other, in the order of their names: blobs come before the
-//! artifacts that hold them, these before their histories, and the note that a repository is done comes last. So a kill
-//! at any point is made good by the next run, and a run that finds nothing new writes nothing at all.
+//! is read and written. They are written in groups, in the order of their names, while the next group is read: blobs
+//! and artifacts in one transaction, their histories and the notes that the repositories are done in one after it. So a
+//! kill at any point is made good by the next run, and a run that finds nothing new writes nothing at all.
 
+mod group;
 mod histories;
+mod look;
 mod note;
 mod source;
-mod update;
+mod write;
 
 use crate::monitor::Monitor;
 use crate::plan::Targets;
-use crate::repos::{self, Skipped};
+use crate::repos::{self, Found, Skipped};
 use crate::store::{FailureRow, RunId, Store, StoreError, Training};
 use crate::taxonomy::Outcome;
 use futures_util::StreamExt as _;
+use group::Group;
+use look::View;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashSet;
@@ -125,45 +129,18 @@ pub async fn ingest(
     let opted_out = |found: &repos::Found| {
         optouts.contains(&found.slug.key()) || optouts.contains(&found.slug.owner().to_ascii_lowercase())
     };
+    let (found, out): (Vec<_>, Vec<_>) = discovery.found.into_iter().partition(|found| !opted_out(found));
+    let keys: Vec<String> = found.iter().map(|found| found.slug.key()).collect();
+    let stored = store.repo_heads(&keys).await?.into_iter().map(|(key, (repo, _))| (key, repo)).collect();
     let ask = source::Ask { rev: options.rev.clone(), limit: options.max_bytes };
-    let view = update::View { store, rules: note::rules(&targets, options), targets, ask: Arc::new(ask) };
+    let view = look::View { store, rules: note::rules(&targets, options), targets, ask: Arc::new(ask), stored };
     let mut job = Job { store, options, summary: IngestSummary::default(), run: None };
     job.summary.skipped.extend(discovery.skipped.into_iter().map(|s| left_out(s.path.clone(), s)));
-    monitor.begin("ingest", Some(discovery.found.len() as u64));
-    let mut wanted = Vec::with_capacity(discovery.found.len());
-    for found in discovery.found {
-        if opted_out(&found) {
-            let slug = found.slug.to_string();
-            job.summary.skipped.push(left_out(slug.clone(), Skipped::by_rule(slug, "Opted out")));
-            monitor.advance(1);
-        } else {
-            wanted.push(found);
-        }
-    }
-    {
-        // Only listings and facts wait here, never bodies: these are read when a repository's turn to be written comes.
-        let (repositories, mut done, mut tried) = (wanted.len() as u64, 0, false);
-        let mut looked =
-            futures_util::stream::iter(wanted).map(|found| view.look(found)).buffered(options.lanes.max(1));
-        loop {
-            if monitor.stop_requested() {
-                job.summary.paused = true;
-                break;
-            }
-            let Some(looked) = looked.next().await else { break };
-            job.update(&view, looked?).await?;
-            monitor.advance(1);
-            done += 1;
-            if job.summary.blobs >= TRAIN_EARLY && !tried {
-                tried = true;
-                job.train(monitor).await?;
-                // Training is a step of its own on the monitor; what it shows comes back.
-                monitor.begin("ingest", Some(repositories));
-                monitor.advance(done);
-            }
-        }
-    }
-    monitor.end();
+    job.summary.skipped.extend(out.into_iter().map(|found| {
+        let slug = found.slug.to_string();
+        left_out(slug.clone(), Skipped::by_rule(slug, "Opted out"))
+    }));
+    job.take_in(&view, found, monitor).await?;
     job.finish(monitor).await
 }
 
@@ -184,6 +161,46 @@ impl Job<'_> {
         let run = self.store.begin_run("ingest", &options, now_ms()).await?;
         self.run = Some(run);
         Ok(run)
+    }
+
+    /// Bring the store up to date with `found`, one group after the other; the next is read while one is written.
+    async fn take_in(&mut self, view: &View<'_>, found: Vec<Found>, monitor: &dyn Monitor) -> Result<(), IngestError> {
+        let repositories = found.len() as u64;
+        monitor.begin("ingest", Some(repositories));
+        let mut looked =
+            futures_util::stream::iter(found).map(|found| view.look(found)).buffered(self.options.lanes.max(1));
+        let nothing = HashSet::new();
+        let mut next = Some(Group::gather(view, &mut looked, &nothing, monitor).await?);
+        let (mut done, mut tried) = (0, false);
+        while let Some(group) = next.take() {
+            let (last, stopped, coming) = (group.last, group.stopped, group.coming());
+            let count = group.looked.len() as u64;
+            let train = !last && !tried && self.summary.blobs + coming.len() >= TRAIN_EARLY;
+            // What another batch of the group stores, or a dictionary to come, is not known while the next is read.
+            if last || train || !group.unread.is_empty() {
+                self.write(view, group).await?;
+            } else {
+                let gather = Group::gather(view, &mut looked, &coming, monitor);
+                let (written, following) = tokio::join!(self.write(view, group), gather);
+                written?;
+                next = Some(following?);
+            }
+            self.summary.paused |= stopped;
+            monitor.advance(count);
+            done += count;
+            if train {
+                tried = true;
+                self.train(monitor).await?;
+                // Training is a step of its own on the monitor; what it shows comes back.
+                monitor.begin("ingest", Some(repositories));
+                monitor.advance(done);
+            }
+            if next.is_none() && !last {
+                next = Some(Group::gather(view, &mut looked, &nothing, monitor).await?);
+            }
+        }
+        monitor.end();
+        Ok(())
     }
 
     /// Train the dictionary of bodies, if that is due.

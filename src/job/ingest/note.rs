@@ -35,8 +35,9 @@ impl Note {
         Ok(store.setting(&key(repo)).await?.and_then(|note| serde_json::from_str(&note).ok()))
     }
 
-    pub(super) async fn save(&self, store: &Store, repo: RepoId) -> Result<(), StoreError> {
-        store.set_setting(&key(repo), &json!(self).to_string()).await
+    /// The setting that keeps it: key and value.
+    pub(super) fn setting(&self, repo: RepoId) -> (String, String) {
+        (key(repo), json!(self).to_string())
     }
 
     /// The head at which there is nothing to do, if the rules and what is known of the repository are still the same.

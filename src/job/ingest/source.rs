@@ -6,11 +6,12 @@ use crate::encoding;
 use crate::license::{self, Verdict};
 use crate::plan::Targets;
 use crate::repos::{self, Entry, Folder, Found, Mode, Reader, Repository, Skipped, SourceKind, Target};
-use crate::store::{Codec, NewBlob};
+use crate::store::{Codec, NewBlob, Packer};
 use crate::tag::Tagger;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes of bodies in hand at once, and how many of them.
 const BATCH_BYTES: u64 = 32 << 20;
@@ -21,8 +22,7 @@ const LICENSE_BYTES: u64 = 1 << 20;
 
 /// A repository or folder opened, with what it holds now.
 pub(super) struct Present {
-    pub(super) source: Source,
-    pub(super) head: Option<GitOid>,
+    pub(super) place: Place,
     pub(super) branch: Option<String>,
     /// Artifacts of the selected platforms, by path.
     pub(super) entries: Vec<Candidate>,
@@ -42,10 +42,24 @@ pub(super) struct Candidate {
     size: u64,
 }
 
-#[derive(Clone)]
 pub(super) enum Source {
     Git(Repository),
     Folder(Folder),
+}
+
+/// Where artifacts are read.
+pub(super) struct Place {
+    pub(super) source: Source,
+    /// The commit; nothing for folders and for repositories without commits.
+    pub(super) head: Option<GitOid>,
+}
+
+/// An artifact whose row is to be written.
+pub(super) struct Fresh {
+    /// The repository, as a place in its group.
+    pub(super) repository: usize,
+    pub(super) place: Arc<Place>,
+    pub(super) candidate: Candidate,
 }
 
 /// What is asked of every repository alike.
@@ -92,11 +106,12 @@ pub(super) fn look(
         let why = "A submodule: its files are another repository's, to be taken in by itself";
         Skipped::by_rule(entry.display_path(), why)
     }));
-    let names = if needs_all(targets, &entries) { source.names(head, targets)? } else { Vec::new() };
+    let place = Place { source, head };
+    let names = if needs_all(targets, &entries) { place.names(targets)? } else { Vec::new() };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut skipped = walk.skipped;
-    let license = license::from_texts(&source.licenses(head, &mut skipped));
-    let mut present = Present { source, head, branch, entries: Vec::new(), histories: Vec::new(), license, skipped };
+    let license = license::from_texts(&place.licenses(&mut skipped));
+    let mut present = Present { place, branch, entries: Vec::new(), histories: Vec::new(), license, skipped };
     present.choose(entries, targets, &names, ask.limit);
     present.read_histories();
     Ok(Some(present))
@@ -110,7 +125,8 @@ fn needs_all(targets: &Targets, entries: &[Entry]) -> bool {
 impl Present {
     /// Keep the entries that are artifacts. `names` are all paths, where some weak name needs them.
     fn choose(&mut self, entries: Vec<Entry>, targets: &Targets, names: &[&str], limit: u64) {
-        let reader = self.source.reader();
+        let source = &self.place.source;
+        let reader = source.reader();
         let mut chosen: BTreeMap<String, Candidate> = BTreeMap::new();
         for entry in entries {
             let path = entry.display_path().into_owned();
@@ -123,14 +139,14 @@ impl Present {
                 self.skipped.push(Skipped::by_rule(path, why));
                 continue;
             }
-            let size = self.source.size(reader.as_ref(), &entry);
+            let size = source.size(reader.as_ref(), &entry);
             if size > limit {
                 let error = repos::Error::TooLarge { what: path.clone(), size, limit };
                 self.skipped.push(Skipped::because(path, &error));
                 continue;
             }
             let pointer = encoding::LFS_POINTER_SIZES.contains(&size)
-                && self.source.read(reader.as_ref(), &entry, limit).is_ok_and(|bytes| encoding::is_lfs_pointer(&bytes));
+                && source.read(reader.as_ref(), &entry, limit).is_ok_and(|bytes| encoding::is_lfs_pointer(&bytes));
             if pointer {
                 let why = "Its content is in large file storage; the pointer is kept as its text";
                 self.skipped.push(Skipped::by_rule(path.as_str(), why));
@@ -143,12 +159,12 @@ impl Present {
 
     /// A history that cannot be read leaves the artifacts without one, and the repository for another try.
     fn read_histories(&mut self) {
-        let (Source::Git(repository), Some(head)) = (&self.source, self.head) else { return };
+        let Place { source: Source::Git(repository), head: Some(head) } = &self.place else { return };
         let paths: Vec<&[u8]> = self.entries.iter().map(|candidate| candidate.entry.path.as_slice()).collect();
         if paths.is_empty() {
             return;
         }
-        match histories::read(&repository.reader(), head, &paths, &Tagger::shipped().authors) {
+        match histories::read(&repository.reader(), *head, &paths, &Tagger::shipped().authors) {
             Ok(facts) => self.histories = facts,
             Err(error) => self.skipped.push(Skipped::because("the history of its artifacts", &error)),
         }
@@ -158,49 +174,95 @@ impl Present {
 /// A batch after reading.
 pub(super) struct Read {
     /// What could be read, with where a link leads.
-    pub(super) candidates: Vec<(Candidate, Option<String>)>,
-    /// Bodies that the store lacks, each once.
+    pub(super) candidates: Vec<(Fresh, Option<String>)>,
+    /// Bodies that the store lacks.
     pub(super) blobs: Vec<NewBlob>,
-    pub(super) skipped: Vec<Skipped>,
+    /// What could not be read, with its repository.
+    pub(super) skipped: Vec<(usize, Skipped)>,
 }
 
 /// Split so that no batch holds more than [`BATCH_ENTRIES`] bodies or, unless one alone is larger, [`BATCH_BYTES`].
-pub(super) fn batches(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
-    let mut batches: Vec<Vec<Candidate>> = Vec::new();
+pub(super) fn batches(fresh: Vec<Fresh>) -> VecDeque<Vec<Fresh>> {
+    let mut batches: VecDeque<Vec<Fresh>> = VecDeque::new();
     let mut bytes = 0;
-    for candidate in candidates {
-        bytes += candidate.size;
-        match batches.last_mut() {
-            Some(last) if last.len() < BATCH_ENTRIES && bytes <= BATCH_BYTES => last.push(candidate),
+    for fresh in fresh {
+        bytes += fresh.candidate.size;
+        match batches.back_mut() {
+            Some(last) if last.len() < BATCH_ENTRIES && bytes <= BATCH_BYTES => last.push(fresh),
             _ => {
-                bytes = candidate.size;
-                batches.push(vec![candidate]);
+                bytes = fresh.candidate.size;
+                batches.push_back(vec![fresh]);
             }
         }
     }
     batches
 }
 
-impl Source {
+/// Read and pack, on all cores, the bodies of `batch` that are not `known`, and follow its links.
+pub(super) fn read_all(batch: Vec<Fresh>, known: &HashSet<GitOid>, codec: &Codec, limit: u64) -> Read {
+    // A body that one repository lost may be whole in another, so each is read in each repository.
+    let mut wanted = HashSet::new();
+    let is_first = |fresh: &Fresh| {
+        let oid = fresh.candidate.entry.oid;
+        !known.contains(&oid) && wanted.insert((fresh.repository, oid))
+    };
+    let first: Vec<bool> = batch.iter().map(is_first).collect();
+    let results: Vec<_> = batch
+        .into_par_iter()
+        .zip(first)
+        .map_init(
+            || (None, codec.packer()),
+            |(open, packer), (fresh, first)| {
+                let Fresh { repository, place, candidate } = &fresh;
+                // Making a reader costs more than reading most bodies.
+                let reader = match open.take() {
+                    Some((of, reader)) if of == *repository => reader,
+                    _ => place.source.reader(),
+                };
+                let (_, reader) = open.insert((*repository, reader));
+                let entry = &candidate.entry;
+                let blob = first.then(|| place.source.pack(reader.as_ref(), entry, packer, limit)).transpose();
+                let leads =
+                    (entry.mode == Mode::Symlink).then(|| place.resolve(reader.as_ref(), &entry.path, limit)).flatten();
+                (fresh, blob, leads)
+            },
+        )
+        .collect();
+    let mut read = Read { candidates: Vec::new(), blobs: Vec::new(), skipped: Vec::new() };
+    for (fresh, blob, leads) in results {
+        match blob {
+            Ok(blob) => {
+                read.blobs.extend(blob);
+                read.candidates.push((fresh, leads));
+            }
+            Err(error) => {
+                read.skipped.push((fresh.repository, Skipped::because(fresh.candidate.path, &error)));
+            }
+        }
+    }
+    read
+}
+
+impl Place {
     /// The paths of all files.
-    fn names(&self, head: Option<GitOid>, targets: &Targets) -> Result<Vec<String>, repos::Error> {
-        Ok(match (self, head) {
-            (Self::Git(repository), Some(head)) => {
+    fn names(&self, targets: &Targets) -> Result<Vec<String>, repos::Error> {
+        Ok(match (&self.source, self.head) {
+            (Source::Git(repository), Some(head)) => {
                 let all = repository.reader().walk(head, &|_, mode| mode.is_blob())?;
                 all.entries.iter().map(|entry| entry.display_path().into_owned()).collect()
             }
-            (Self::Git(_), None) => Vec::new(),
-            (Self::Folder(folder), _) => folder.paths(&|directory| !targets.is_vendored(directory)),
+            (Source::Git(_), None) => Vec::new(),
+            (Source::Folder(folder), _) => folder.paths(&|directory| !targets.is_vendored(directory)),
         })
     }
 
     /// Path and text of the licence files at the root; a link stands for the file that it leads to.
-    fn licenses(&self, head: Option<GitOid>, skipped: &mut Vec<Skipped>) -> Vec<(String, String)> {
-        let reader = self.reader();
-        let files = match (self, &reader, head) {
-            (Self::Git(_), Some(reader), Some(head)) => reader.licenses(head),
-            (Self::Git(_), ..) => Ok(Vec::new()),
-            (Self::Folder(folder), ..) => {
+    fn licenses(&self, skipped: &mut Vec<Skipped>) -> Vec<(String, String)> {
+        let reader = self.source.reader();
+        let files = match (&self.source, &reader, self.head) {
+            (Source::Git(_), Some(reader), Some(head)) => reader.licenses(head),
+            (Source::Git(_), ..) => Ok(Vec::new()),
+            (Source::Folder(folder), ..) => {
                 let walk = folder.licenses(LICENSE_BYTES);
                 skipped.extend(walk.skipped);
                 Ok(walk.entries)
@@ -213,8 +275,8 @@ impl Source {
         let mut texts = Vec::with_capacity(files.len());
         for file in files {
             let path = file.display_path().into_owned();
-            let Some(file) = self.follow(reader.as_ref(), head, file) else { continue };
-            match self.read(reader.as_ref(), &file, LICENSE_BYTES) {
+            let Some(file) = self.follow(reader.as_ref(), file) else { continue };
+            match self.source.read(reader.as_ref(), &file, LICENSE_BYTES) {
                 Ok(bytes) => texts.extend(encoding::decode(&bytes).1.map(|text| (path, text.into_owned()))),
                 Err(error) => skipped.push(Skipped::because(path, &error)),
             }
@@ -223,26 +285,47 @@ impl Source {
     }
 
     /// The file that a link leads to, or the file itself.
-    fn follow(&self, reader: Option<&Reader>, head: Option<GitOid>, entry: Entry) -> Option<Entry> {
+    fn follow(&self, reader: Option<&Reader>, entry: Entry) -> Option<Entry> {
         if entry.mode != Mode::Symlink {
             return Some(entry);
         }
-        match self.target(reader, head, &entry.path, LICENSE_BYTES) {
+        match self.target(reader, &entry.path, LICENSE_BYTES) {
             Some(Target::Entry(entry)) if entry.mode.is_blob() => Some(entry),
             _ => None,
         }
     }
 
     /// Whether `path` is surely not there.
-    pub(super) fn lacks(&self, head: Option<GitOid>, path: &str) -> bool {
-        match (self, head) {
-            (Self::Git(repository), Some(head)) => matches!(repository.reader().find(head, path.as_bytes()), Ok(None)),
+    pub(super) fn lacks(&self, path: &str) -> bool {
+        match (&self.source, self.head) {
+            (Source::Git(repository), Some(head)) => {
+                matches!(repository.reader().find(head, path.as_bytes()), Ok(None))
+            }
             // A repository that lost all its commits holds nothing.
-            (Self::Git(_), None) => true,
-            (Self::Folder(folder), _) => folder.path().join(path).symlink_metadata().is_err(),
+            (Source::Git(_), None) => true,
+            (Source::Folder(folder), _) => folder.path().join(path).symlink_metadata().is_err(),
         }
     }
 
+    /// The path inside the repository that a link leads to, if it stays inside and something is there.
+    fn resolve(&self, reader: Option<&Reader>, path: &[u8], limit: u64) -> Option<String> {
+        match self.target(reader, path, limit) {
+            Some(Target::Entry(entry)) => Some(entry.display_path().into_owned()),
+            // Outside, dangling, circular or unreadable: the link is stored and leads nowhere.
+            _ => None,
+        }
+    }
+
+    fn target(&self, reader: Option<&Reader>, path: &[u8], limit: u64) -> Option<Target> {
+        match (&self.source, reader, self.head) {
+            (Source::Git(_), Some(reader), Some(head)) => reader.resolve(head, path).ok(),
+            (Source::Folder(folder), ..) => folder.resolve(path, limit).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Source {
     fn size(&self, reader: Option<&Reader>, entry: &Entry) -> u64 {
         match (self, reader) {
             (Self::Git(_), Some(reader)) => reader.header(entry.oid).map_or(0, |(_, size)| size),
@@ -251,49 +334,16 @@ impl Source {
         }
     }
 
-    /// Read and pack, on all cores, the bodies of `batch` that are not `known`, and follow its links.
-    pub(super) fn read_all(
+    fn pack(
         &self,
-        head: Option<GitOid>,
-        batch: Vec<Candidate>,
-        known: &HashSet<GitOid>,
-        codec: &Codec,
+        reader: Option<&Reader>,
+        entry: &Entry,
+        packer: &mut Packer<'_>,
         limit: u64,
-    ) -> Read {
-        let mut wanted = HashSet::new();
-        let first: Vec<bool> =
-            batch.iter().map(|c| !known.contains(&c.entry.oid) && wanted.insert(c.entry.oid)).collect();
-        let results: Vec<_> = batch
-            .into_par_iter()
-            .zip(first)
-            .map_init(
-                || self.reader(),
-                |reader, (candidate, first)| {
-                    let blob = first.then(|| self.pack(reader.as_ref(), &candidate.entry, codec, limit)).transpose();
-                    let leads = (candidate.entry.mode == Mode::Symlink)
-                        .then(|| self.resolve(reader.as_ref(), head, &candidate.entry.path, limit))
-                        .flatten();
-                    (candidate, blob, leads)
-                },
-            )
-            .collect();
-        let mut read = Read { candidates: Vec::new(), blobs: Vec::new(), skipped: Vec::new() };
-        for (candidate, blob, leads) in results {
-            match blob {
-                Ok(blob) => {
-                    read.blobs.extend(blob);
-                    read.candidates.push((candidate, leads));
-                }
-                Err(error) => read.skipped.push(Skipped::because(candidate.path, &error)),
-            }
-        }
-        read
-    }
-
-    fn pack(&self, reader: Option<&Reader>, entry: &Entry, codec: &Codec, limit: u64) -> Result<NewBlob, repos::Error> {
+    ) -> Result<NewBlob, repos::Error> {
         let bytes = self.read(reader, entry, limit)?;
         let broken = |why: String| repos::Error::Object { path: self.path().to_owned(), oid: entry.oid, why };
-        let blob = codec.encode(&bytes).map_err(|error| broken(error.to_string()))?;
+        let blob = packer.encode(&bytes).map_err(|error| broken(error.to_string()))?;
         if blob.git_oid == entry.oid {
             Ok(blob)
         } else {
@@ -320,23 +370,6 @@ impl Source {
             (Self::Git(_), Some(reader)) => reader.read(entry.oid, limit),
             (Self::Git(repository), None) => repository.reader().read(entry.oid, limit),
             (Self::Folder(folder), _) => folder.read(&entry.path, entry.mode, limit),
-        }
-    }
-
-    /// The path inside the repository that a link leads to, if it stays inside and something is there.
-    fn resolve(&self, reader: Option<&Reader>, head: Option<GitOid>, path: &[u8], limit: u64) -> Option<String> {
-        match self.target(reader, head, path, limit) {
-            Some(Target::Entry(entry)) => Some(entry.display_path().into_owned()),
-            // Outside, dangling, circular or unreadable: the link is stored and leads nowhere.
-            _ => None,
-        }
-    }
-
-    fn target(&self, reader: Option<&Reader>, head: Option<GitOid>, path: &[u8], limit: u64) -> Option<Target> {
-        match (self, reader, head) {
-            (Self::Git(_), Some(reader), Some(head)) => reader.resolve(head, path).ok(),
-            (Self::Folder(folder), ..) => folder.resolve(path, limit).ok(),
-            _ => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the lines of a text name: the repository, its paths and commands, or technologies.
 
-use super::{COMMON_DIR, EXTENSION, KNOWN_FILE, PLAIN_LANGUAGE, RUNNER, STACK, STACK_EXACT, TARGET};
+use super::{COMMON_DIR, EXTENSION, KNOWN_FILE, PLAIN_LANGUAGE, RUNNER, STACK, STACK_EXACT, STACK_LOWERED, TARGET};
 use crate::tag::passage;
 
 /// How much of a text is looked at, in bytes: enough to know what it is about.
@@ -129,12 +129,14 @@ impl super::SpecificityRules {
         let mut runner = false;
         for (from, to) in tokens(line) {
             let (token, low) = (&line[from..to], &lower[from..to]);
+            let holds = low.bytes().fold(0, |seen, byte| seen | MARKS[usize::from(byte)]);
             let lists = self.words.lists(low);
+            let exact = || lists & STACK_LOWERED != 0 && self.words.has(token, STACK_EXACT);
             if names_own(low, own) {
                 seen.own = true;
-            } else if lists & STACK != 0 || self.words.has(token, STACK_EXACT) {
+            } else if lists & STACK != 0 || exact() {
                 seen.stack = true;
-            } else if low.contains(['-', '/', '.', '@', '_']) {
+            } else if holds & JOIN != 0 {
                 let part = |part: &str| part.len() > 2 && self.words.has(part, STACK);
                 seen.stack |= low.split(['-', '/', '.', '@', '_']).any(part);
             }
@@ -144,7 +146,10 @@ impl super::SpecificityRules {
             } else {
                 runner |= lists & RUNNER != 0;
             }
-            self.place(low, &mut seen);
+            // Most words are neither.
+            if holds & (SLASH | DOT) != 0 && holds & BLANK == 0 {
+                self.place(low, &mut seen);
+            }
         }
         if !code {
             seen.identifier = ticked && has_identifier(line);
@@ -162,13 +167,11 @@ impl super::SpecificityRules {
             && !word.split(':').any(|part| self.words.has(part, TARGET))
     }
 
-    /// Paths that lead through a folder not every project has, and files not every project has.
+    /// Paths that lead through a folder not every project has, and files not every project has. `low` has a slash or a
+    /// dot and nothing that stands for something else.
     fn place(&self, low: &str, seen: &mut Seen) {
         let slash = low.contains('/');
-        if !slash && !low.contains('.') || low.contains("://") || low.starts_with("www.") {
-            return;
-        }
-        if low.contains(['<', '>', '{', '}', '$', '%', '+', '~']) {
+        if low.contains("://") || low.starts_with("www.") {
             return;
         }
         let name = low.rsplit('/').next().unwrap_or(low);
@@ -189,12 +192,45 @@ impl super::SpecificityRules {
     }
 }
 
+// What a byte does in a line: bits of `MARKS`.
+/// Stands between words.
+const SPLIT: u8 = 1;
+/// Belongs to no word at its ends.
+const STRIP: u8 = 1 << 1;
+/// Joins words into one.
+const JOIN: u8 = 1 << 2;
+const SLASH: u8 = 1 << 3;
+const DOT: u8 = 1 << 4;
+/// Stands for something that is filled in.
+const BLANK: u8 = 1 << 5;
+
+const MARKS: [u8; 256] = {
+    let lists: [(&[u8], u8); 6] = [
+        (b" \t\n\x0c\r()[]\"'`,;:|*!?=", SPLIT),
+        (b".<>{}-_#&", STRIP),
+        (b"-/.@_", JOIN),
+        (b"/", SLASH),
+        (b".", DOT),
+        (b"<>{}$%+~", BLANK),
+    ];
+    let mut marks = [0; 256];
+    let mut list = 0;
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].0.len() {
+            marks[lists[list].0[at] as usize] |= lists[list].1;
+            at += 1;
+        }
+        list += 1;
+    }
+    marks
+};
+
 /// Byte ranges of the words of a line, stripped of the marks around them; words of one byte are left out.
 fn tokens(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
-    const SPLIT: &[u8] = b"()[]\"'`,;:|*!?=";
-    const STRIP: &[u8] = b".<>{}-_#&";
     let bytes = line.as_bytes();
-    let parts = |byte: &u8| byte.is_ascii_whitespace() || SPLIT.contains(byte);
+    let parts = |byte: &u8| MARKS[usize::from(*byte)] & SPLIT != 0;
+    let strips = |byte: &&u8| MARKS[usize::from(**byte)] & STRIP != 0;
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
@@ -202,8 +238,8 @@ fn tokens(line: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
             let to = bytes[from..].iter().position(parts).map_or(bytes.len(), |length| from + length);
             at = to;
             let word = &bytes[from..to];
-            let front = word.iter().take_while(|b| STRIP.contains(b)).count();
-            let back = word[front..].iter().rev().take_while(|b| STRIP.contains(b)).count();
+            let front = word.iter().take_while(strips).count();
+            let back = word[front..].iter().rev().take_while(strips).count();
             if to - back - from - front >= 2 {
                 return Some((from + front, to - back));
             }
@@ -247,9 +283,9 @@ fn has_placeholder(line: &str) -> bool {
                 .find(|c: char| !(c.is_alphanumeric() || "_- ".contains(c)))
                 .is_some_and(|end| rest[end..].starts_with(close))
     };
-    line.match_indices(['<', '{']).any(|(at, mark)| {
+    line.bytes().enumerate().filter(|(_, mark)| matches!(mark, b'<' | b'{')).any(|(at, mark)| {
         let rest = &line[at + 1..];
-        if mark == "<" {
+        if mark == b'<' {
             blank(rest, '>', char::is_ascii_alphabetic)
         } else {
             blank(rest, '}', char::is_ascii_lowercase)
