@@ -34,6 +34,18 @@ const KNOWN: &[&str] = &[
     "github.graphql_per_hour",
     "github.rest_per_minute",
     "github.graphql_per_minute",
+    "llm.answers",
+    "llm.api",
+    "llm.concurrency",
+    "llm.domain",
+    "llm.key_variable",
+    "llm.max_cost",
+    "llm.max_tokens_spent",
+    "llm.model",
+    "llm.price_input",
+    "llm.price_output",
+    "llm.timeout_seconds",
+    "llm.url",
 ];
 
 /// Why the configuration cannot be used.
@@ -85,6 +97,38 @@ pub struct Config {
     pub export: ExportConfig,
     /// Defaults of `aac classify`.
     pub classify: ClassifyConfig,
+    /// The language model for the variants that ask one.
+    pub llm: LlmConfig,
+}
+
+/// `[llm]`: where a language model is, and what asking it may cost. Its key is never read from a file.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LlmConfig {
+    /// Address of its interface; the environment's `AAC_LLM_URL` goes before it.
+    pub url: Option<String>,
+    /// Name of the model; the environment's `AAC_LLM_MODEL` goes before it.
+    pub model: Option<String>,
+    /// `openai` or `anthropic`; told by the address where absent.
+    pub api: Option<String>,
+    /// The environment variable that holds the key; `AAC_LLM_KEY` where absent.
+    pub key_variable: Option<String>,
+    /// Price of a million tokens asked.
+    pub price_input: Option<f64>,
+    /// Price of a million tokens answered.
+    pub price_output: Option<f64>,
+    /// Stop before more tokens are spent in one invocation.
+    pub max_tokens_spent: Option<u64>,
+    /// Stop before more money is spent in one invocation.
+    pub max_cost: Option<f64>,
+    /// Requests under way at once.
+    pub concurrency: Option<usize>,
+    /// The longest that one exchange may take.
+    pub timeout_seconds: Option<u64>,
+    /// Where answers are kept.
+    pub answers: Option<PathBuf>,
+    /// What the agents do whose items are judged, for `safety-margin`.
+    pub domain: Option<String>,
 }
 
 /// `[classify]`.
@@ -177,9 +221,17 @@ impl Config {
 
 /// The user's folder for models: `aac/classifier` in `XDG_DATA_HOME`, else in `~/.local/share`.
 pub fn model_folder() -> Option<PathBuf> {
+    Some(user_folder("XDG_DATA_HOME", ".local/share")?.join("aac/classifier"))
+}
+
+/// The user's file for the answers of language models: `aac/answers.jsonl` in `XDG_CACHE_HOME`, else in `~/.cache`.
+pub fn answers_file() -> Option<PathBuf> {
+    Some(user_folder("XDG_CACHE_HOME", ".cache")?.join("aac/answers.jsonl"))
+}
+
+fn user_folder(variable: &str, in_home: &str) -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))?;
-    Some(data.join("aac/classifier"))
+    folder(variable).or_else(|| Some(folder("HOME")?.join(in_home)))
 }
 
 fn flatten(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
@@ -235,7 +287,7 @@ mod tests {
 
     #[test]
     fn every_known_key_is_read_and_every_field_is_known() {
-        let text = "db = \"a.db\"\nplatforms = [\"all\"]\n[classify.authority]\ndev = 1.1\nret = 0.5\nsys = 2.0\ntool = 0.7\nuser = 0.9\n[crawl]\nforks = true\nmax_hours = 1.5\nmax_requests = 3\n[export]\ncontact = \"c\"\nlicense = \"own\"\nname = \"n\"\nout = \"o\"\nown = [\"me\"]\nremoval = \"r\"\n[github]\napi_url = \"a\"\ngraphql_url = \"g\"\ncode_search_per_minute = 1\ncore_per_hour = 2\ngraphql_per_hour = 3\nrest_per_minute = 4\ngraphql_per_minute = 0\n";
+        let text = "db = \"a.db\"\nplatforms = [\"all\"]\n[classify.authority]\ndev = 1.1\nret = 0.5\nsys = 2.0\ntool = 0.7\nuser = 0.9\n[crawl]\nforks = true\nmax_hours = 1.5\nmax_requests = 3\n[export]\ncontact = \"c\"\nlicense = \"own\"\nname = \"n\"\nout = \"o\"\nown = [\"me\"]\nremoval = \"r\"\n[github]\napi_url = \"a\"\ngraphql_url = \"g\"\ncode_search_per_minute = 1\ncore_per_hour = 2\ngraphql_per_hour = 3\nrest_per_minute = 4\ngraphql_per_minute = 0\n[llm]\nanswers = \"x\"\napi = \"openai\"\nconcurrency = 2\ndomain = \"d\"\nkey_variable = \"K\"\nmax_cost = 1.5\nmax_tokens_spent = 9\nmodel = \"m\"\nprice_input = 0.1\nprice_output = 0.4\ntimeout_seconds = 60\nurl = \"u\"\n";
         let config = parse(text).unwrap();
         let mut keys = Vec::new();
         flatten(&toml::from_str(text).unwrap(), "", &mut keys);
@@ -245,6 +297,7 @@ mod tests {
         assert_eq!(keys, known);
         assert_eq!((config.github.graphql_per_hour, config.github.graphql_per_minute), (Some(3), Some(0)));
         assert_eq!(config.export.own, ["me"]);
+        assert_eq!((config.llm.price_output, config.llm.key_variable.as_deref()), (Some(0.4), Some("K")));
         assert_eq!((config.classify.authority.sys, config.classify.authority.user), (2.0, 0.9));
         let one = parse("[classify.authority]\nsys = 2.0\n").unwrap().classify.authority;
         assert_eq!((one.sys, one.dev), (2.0, AuthorityWeights::default().dev));

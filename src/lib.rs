@@ -22,6 +22,8 @@ pub mod github;
 #[cfg(feature = "app")]
 pub mod job;
 pub mod license;
+#[cfg(feature = "app")]
+pub mod llm;
 pub mod monitor;
 #[cfg(feature = "app")]
 pub mod parquet;

@@ -3,7 +3,7 @@
 //!
 //! Pure: the caller asks the stages and says what they answered; [`next_step`] says what to do with it.
 
-use super::Probabilities;
+use super::{Probabilities, Thresholds};
 use crate::taxonomy::KnowledgeType;
 use serde::Serialize;
 
@@ -14,13 +14,14 @@ pub struct CascadeOptions {
     pub encoder_floor: f32,
     /// The language model decides from this confidence up.
     pub llm_floor: f32,
-    /// Below the last floor an item is kept as a constraint; without this the surest answer so far stands.
+    /// What the language model gives no usable answer to is kept as a constraint, too; without this the encoder's answer
+    /// stands where it reaches the last floor.
     pub abstain_as_hard: bool,
 }
 
 impl Default for CascadeOptions {
     fn default() -> Self {
-        Self { encoder_floor: 0.55, llm_floor: 0.40, abstain_as_hard: true }
+        Self { encoder_floor: 0.55, llm_floor: 0.40, abstain_as_hard: false }
     }
 }
 
@@ -71,12 +72,31 @@ pub fn next_step(answers: &Answers, options: &CascadeOptions) -> Step {
     }
     match answers.llm {
         None => Step::Ask(Stage::Llm),
-        Some(Some(llm)) if llm.confidence() >= options.llm_floor || !options.abstain_as_hard => {
-            Step::Take(Stage::Llm, llm)
+        Some(Some(llm)) if llm.confidence() >= options.llm_floor => Step::Take(Stage::Llm, llm),
+        Some(None) if !options.abstain_as_hard && encoder.confidence() >= options.llm_floor => {
+            Step::Take(Stage::Encoder, encoder)
         }
-        _ if options.abstain_as_hard => Step::Hard,
-        _ => Step::Take(Stage::Encoder, encoder),
+        Some(_) => Step::Hard,
     }
+}
+
+/// The thresholds that go with these floors. A stage decides by what is likeliest, so that its constraints begin where the
+/// last floor lies; pinned is, as for the prototypes alone, from a fifth.
+pub fn thresholds(options: &CascadeOptions) -> Thresholds {
+    Thresholds { balanced: options.llm_floor, safe: options.llm_floor.min(0.2) }
+}
+
+/// An answer that was taken, as probabilities that [`thresholds`] read as the stage meant them: where it decided for
+/// another type, the constraint stays below the line.
+pub fn settled(taken: &Probabilities, options: &CascadeOptions) -> Probabilities {
+    let line = thresholds(options).balanced * 0.999;
+    let constraint = taken.of(KnowledgeType::Constraint);
+    if taken.likeliest() == KnowledgeType::Constraint || constraint < line {
+        return *taken;
+    }
+    let mut weights = taken.as_array().map(|p| p * (1.0 - line) / (1.0 - constraint));
+    weights[KnowledgeType::Constraint.index()] = line;
+    Probabilities::from_weights(weights)
 }
 
 /// The distribution that stands for the hard lane: surely a constraint.
@@ -107,13 +127,24 @@ mod tests {
         assert_eq!(next_step(&answers, &options), Step::Ask(Stage::Llm));
         answers.llm = Some(Some(sure(0.41)));
         assert_eq!(next_step(&answers, &options), Step::Take(Stage::Llm, sure(0.41)));
-        for unsure in [None, Some(sure(0.39))] {
-            answers.llm = Some(unsure);
-            assert_eq!(next_step(&answers, &options), Step::Hard);
-        }
-        let soft = CascadeOptions { abstain_as_hard: false, ..options };
-        assert_eq!(next_step(&answers, &soft), Step::Take(Stage::Llm, sure(0.39)));
+        answers.llm = Some(Some(sure(0.39)));
+        assert_eq!(next_step(&answers, &options), Step::Hard);
+        // No usable answer: the encoder's stands where it is sure enough, unless whoever abstains is to be kept.
         answers.llm = Some(None);
-        assert_eq!(next_step(&answers, &soft), Step::Take(Stage::Encoder, sure(0.54)));
+        assert_eq!(next_step(&answers, &options), Step::Take(Stage::Encoder, sure(0.54)));
+        let hard = CascadeOptions { abstain_as_hard: true, ..options };
+        assert_eq!(next_step(&answers, &hard), Step::Hard);
+        answers.encoder = Some(sure(0.39));
+        assert_eq!(next_step(&answers, &options), Step::Hard);
+    }
+
+    #[test]
+    fn thresholds_read_an_answer_as_its_stage_meant_it() {
+        let options = CascadeOptions::default();
+        let type_of = |taken: Probabilities| settled(&taken, &options).type_at(thresholds(&options).balanced);
+        assert_eq!(type_of(Probabilities::from_weights([0.44, 0.0, 0.56, 0.0, 0.0, 0.0])), KnowledgeType::Belief);
+        assert_eq!(type_of(Probabilities::peaked(KnowledgeType::Constraint, 0.41)), KnowledgeType::Constraint);
+        assert_eq!(type_of(hard_lane()), KnowledgeType::Constraint);
+        assert_eq!(settled(&sure(0.6), &options), sure(0.6));
     }
 }

@@ -1,11 +1,14 @@
 //! `aac classify`.
 
 use super::knowledge::read_text;
+use super::llm::LlmArgs;
 use super::output::{self, count};
 use super::{Context, Exit, Failure};
-use crate::classify::{Classifier, Policy};
+use crate::classify::Policy;
 use crate::job::classify::{ClassifiedItem, ClassifySummary, classify, classify_text};
+use crate::job::llm::Answering;
 use crate::job::model::{ModelName, Variant};
+use crate::llm::LlmReport;
 use crate::taxonomy::{Authority, KnowledgeType, OperatingPoint};
 use clap::Args;
 use serde::Serialize;
@@ -20,7 +23,7 @@ pub(super) struct ClassifyArgs {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Variant: regex, encoder, regex+encoder, distilled, trained, llm, cascade, cascade+abstain, safety-margin
-    #[arg(long, value_name = "NAME", default_value = "trained")]
+    #[arg(long, value_name = "NAME", default_value = "trained", alias = "variant")]
     classifier: String,
     /// Folder of the model [default: AAC_MODEL, the user's data folder, the one compiled in]
     #[arg(long, value_name = "DIR")]
@@ -46,6 +49,8 @@ pub(super) struct ClassifyArgs {
     /// Print one JSON object an item, as they are decided
     #[arg(long, conflicts_with = "json", requires = "file")]
     jsonl: bool,
+    #[command(flatten)]
+    llm: LlmArgs,
 }
 
 fn share(text: &str) -> Result<f32, String> {
@@ -59,6 +64,10 @@ struct Document<'t> {
     point: OperatingPoint,
     threshold: f32,
     items: Vec<ClassifiedItem<'t>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm: Option<LlmReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_by: Option<String>,
 }
 
 pub(super) async fn run(context: &Context, args: &ClassifyArgs) -> Result<Exit, Failure> {
@@ -70,12 +79,12 @@ pub(super) async fn run(context: &Context, args: &ClassifyArgs) -> Result<Exit, 
     if let Some(encoder) = &args.encoder {
         places.encoder = Some(encoder.parse().map_err(Failure::usage)?);
     }
-    let classifier = variant.classifier(&places).map_err(Failure::usage)?;
+    let answering = args.llm.answering(context, variant, &places)?;
     match &args.file {
-        Some(file) => one(context, args, classifier.as_ref(), file),
+        Some(file) => one(context, args, &answering, file).await,
         None => {
             let store = context.open().await?;
-            let summary = classify(&store, classifier, &context.terminal).await?;
+            let summary = classify(&store, answering, &context.terminal).await?;
             store.close().await;
             context.output.print(&summary, corpus_text)?;
             Ok(match &summary {
@@ -87,7 +96,7 @@ pub(super) async fn run(context: &Context, args: &ClassifyArgs) -> Result<Exit, 
     }
 }
 
-fn one(context: &Context, args: &ClassifyArgs, classifier: &dyn Classifier, file: &Path) -> Result<Exit, Failure> {
+async fn one(context: &Context, args: &ClassifyArgs, answering: &Answering, file: &Path) -> Result<Exit, Failure> {
     let text = read_text(file)?;
     let path = read_as(file);
     let policy = Policy {
@@ -97,26 +106,38 @@ fn one(context: &Context, args: &ClassifyArgs, classifier: &dyn Classifier, file
         abstain_below: args.abstain_below,
         ..Policy::at(args.point)
     };
-    if args.jsonl {
-        classify_text(classifier, &policy, &path, &text, |item| -> Result<(), Failure> {
-            context.output.raw((serde_json::to_string(&item)? + "\n").as_bytes())
-        })?;
-        return Ok(Exit::Done);
-    }
     let mut items = Vec::new();
-    classify_text(classifier, &policy, &path, &text, |item| -> Result<(), Failure> {
+    let each = |item| -> Result<(), Failure> {
+        if args.jsonl {
+            return context.output.line(&item);
+        }
         items.push(item);
         Ok(())
-    })?;
+    };
+    let paused = classify_text(answering, &policy, &path, &text, &context.terminal, each).await?;
+    let exit = if paused.is_some() { Exit::Paused } else { Exit::Done };
+    if let Some(pause) = &paused {
+        context.tell(&pause.to_string());
+    }
+    let report = answering.report();
+    if args.jsonl {
+        if let Some(report) = &report {
+            context.tell(&report.to_string());
+        }
+        return Ok(exit);
+    }
+    let classifier = answering.classifier();
     let document = Document {
-        model: ModelName::of(classifier),
+        model: ModelName::of(classifier.as_ref()),
         classifier: classifier.name().to_owned(),
         point: args.point,
         threshold: args.threshold.unwrap_or_else(|| classifier.thresholds().at(args.point)),
         items,
+        llm: report,
+        paused_by: paused.map(|pause| pause.to_string()),
     };
     context.output.print(&document, |document| items_text(document, args.why))?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// The path that a file is read as. Folders of this machine tell nothing of the artifact: of an absolute path only the
@@ -160,6 +181,9 @@ fn items_text(document: &Document<'_>, why: bool) -> String {
         "* pinned: {pinned} at the {} point (risk from {:.3}); {} ({})\n",
         document.point, document.threshold, document.classifier, document.model
     );
+    if let Some(report) = &document.llm {
+        out += &format!("{report}\n");
+    }
     out
 }
 
@@ -215,8 +239,12 @@ fn corpus_text(summary: &ClassifySummary) -> String {
     if summary.unsegmented > 0 {
         out += &format!("\n{} texts have no items yet: run `aac segment`, then this\n", number(summary.unsegmented));
     }
+    if let Some(report) = &summary.llm {
+        out += &format!("\n{report}\n");
+    }
     if summary.paused {
-        out += "\nPaused; the same command goes on\n";
+        let why = summary.paused_by.as_deref().unwrap_or("Paused; the same command goes on");
+        out += &format!("\n{why}\n");
     }
     out
 }

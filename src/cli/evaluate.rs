@@ -1,6 +1,7 @@
 //! `aac evaluate`.
 
 mod classifier;
+mod compactor;
 mod operators;
 mod plan;
 

@@ -1,5 +1,6 @@
 //! Exit codes, and errors on their way out.
 
+use crate::llm::LlmError;
 use std::process::ExitCode;
 
 /// How a command ends. The numbers are a contract with scripts.
@@ -45,6 +46,12 @@ impl Failure {
     /// Wrong use of the command line or the configuration.
     pub fn usage(why: impl ToString) -> Self {
         Self { exit: Exit::Usage, message: why.to_string() }
+    }
+
+    /// A language model did not answer: paused, where later it may.
+    pub fn of_model(error: LlmError) -> Self {
+        let exit = if error.is_pause() { Exit::Paused } else { Exit::Failed };
+        Self { exit, message: error.to_string() }
     }
 }
 

@@ -15,6 +15,7 @@ mod gold;
 mod ingest;
 mod knowledge;
 mod lint;
+mod llm;
 mod optout;
 mod output;
 mod refresh;
@@ -229,7 +230,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match execute(cli) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            say(&format!("error: {}", failure.message));
+            let paused = failure.exit == Exit::Paused;
+            say(&format!("{}{}", if paused { "" } else { "error: " }, failure.message));
             failure.exit.into()
         }
     }

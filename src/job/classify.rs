@@ -1,10 +1,12 @@
 //! Classify items: those of one text, or those of the whole corpus, where only what is missing or stale is done.
 
 use super::judging::{JudgeError, LazyRun, PAGE, blocking, fit};
+use super::llm::{Answering, LlmClassifier};
 use super::model::ModelName;
 use crate::classify::pack::{self, Prediction};
 use crate::classify::{Classifier, Decision, Policy, decide};
 use crate::corpus::{ItemContext, ItemSpan, Segmentation};
+use crate::llm::{LlmError, LlmReport};
 use crate::monitor::Monitor;
 use crate::store::{BlobId, PredictionRow, PredictionVersions, StalePrediction, Store};
 use crate::taxonomy::{ItemKind, KnowledgeType, OperatingPoint};
@@ -64,18 +66,25 @@ impl<'t> Shown<'t> {
 const TOGETHER: usize = 64;
 
 /// Classify the items of `text`, the content of the file at `path`, in document order; they go to `each` as soon as they
-/// are decided.
-pub fn classify_text<'t, E>(
-    classifier: &dyn Classifier,
+/// are decided. `Some` says why a language model that had to be asked stopped answering: the items after the last one
+/// given to `each` are left, and the same call goes on from what is kept.
+pub async fn classify_text<'t, E: From<LlmError>>(
+    answering: &Answering,
     policy: &Policy,
     path: &str,
     text: &'t str,
+    monitor: &dyn Monitor,
     mut each: impl FnMut(ClassifiedItem<'t>) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<Option<LlmError>, E> {
     let found = segment::segment(path, text);
     let shown = Shown::of(text, &found);
     let contexts = shown.contexts(path, &found);
+    let classifier = answering.classifier();
     for (items, contexts) in shown.items.chunks(TOGETHER).zip(contexts.chunks(TOGETHER)) {
+        match answering.prepare(contexts, monitor).await {
+            Err(pause) if pause.is_pause() => return Ok(Some(pause)),
+            prepared => prepared?,
+        }
         let answers = classifier.probabilities_of(contexts);
         for (((index, heading), context), probs) in items.iter().zip(contexts).zip(answers) {
             let mut decision = decide(probs, classifier.thresholds(), policy);
@@ -90,11 +99,11 @@ pub fn classify_text<'t, E>(
             })?;
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// What a run over the corpus did, and what the corpus holds after it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassifySummary {
     /// Who answered.
     pub model: ModelName,
@@ -112,15 +121,27 @@ pub struct ClassifySummary {
     pub pinned: u64,
     /// Asked to stop before the end; the same command goes on.
     pub paused: bool,
+    /// Why a language model stopped answering, where that is what paused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<String>,
+    /// What asking a language model came to, where one was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmReport>,
 }
+
+/// Blobs taken in hand at a time where a language model is asked: what a budget cuts short is asked for again, and
+/// answered from what is kept.
+const ASKED_PAGE: usize = 50;
 
 /// Classify every blob whose predictions are missing, or were made by another model, from other items or as another
 /// path. Memory is bounded by a page of blobs, whatever the size of the corpus.
 pub async fn classify(
     store: &Store,
-    classifier: Arc<dyn Classifier>,
+    answering: impl Into<Answering>,
     monitor: &dyn Monitor,
 ) -> Result<ClassifySummary, JudgeError> {
+    let answering = answering.into();
+    let classifier = answering.classifier();
     let id = classifier.id();
     let versions = PredictionVersions { model: &id, segmenter: segment::VERSION };
     let mut summary = ClassifySummary {
@@ -132,27 +153,38 @@ pub async fn classify(
         types: BTreeMap::new(),
         pinned: 0,
         paused: false,
+        paused_by: None,
+        llm: None,
     };
     let mut run = LazyRun::new(store, "classify");
     monitor.begin("classify", Some(summary.stale));
     let mut after = BlobId(0);
+    let page_size = if matches!(answering, Answering::Alone(_)) { PAGE } else { ASKED_PAGE };
     while summary.updated < summary.stale {
         if monitor.stop_requested() {
             summary.paused = true;
             break;
         }
-        let mut page = store.stale_predictions(versions, after, PAGE).await?;
+        let mut page = store.stale_predictions(versions, after, page_size).await?;
         fit(&mut page, |blob| blob.size);
         let Some(last) = page.last() else { break };
         after = last.blob;
         let ids: Vec<BlobId> = page.iter().map(|row| row.blob).collect();
-        let bodies = store.bodies(&ids).await?;
+        let page: Vec<(StalePrediction, Vec<u8>)> = page.into_iter().zip(store.bodies(&ids).await?).collect();
+        let page = Arc::new(page);
+        if let Answering::Asking(llm) = &answering
+            && let Err(error) = ask(llm, page.clone(), monitor).await
+        {
+            match error {
+                JudgeError::Llm(pause) if pause.is_pause() => summary.paused_by = Some(pause.to_string()),
+                error => return Err(error),
+            }
+            summary.paused = true;
+            break;
+        }
         let classifier = classifier.clone();
         let rows = blocking("classify items", move || {
-            page.into_par_iter()
-                .zip(bodies)
-                .map(|(blob, body)| predict(classifier.as_ref(), blob, &body))
-                .collect::<Result<Vec<_>, _>>()
+            page.par_iter().map(|(blob, body)| predict(classifier.as_ref(), blob, body)).collect::<Result<Vec<_>, _>>()
         })
         .await??;
         store.put_predictions(run.id().await?, versions, &rows).await?;
@@ -160,28 +192,58 @@ pub async fn classify(
         monitor.advance(rows.len() as u64);
     }
     monitor.end();
+    summary.llm = answering.report();
     count(store, &mut summary).await?;
     run.end(summary.paused, &summary).await?;
     Ok(summary)
 }
 
-fn predict(classifier: &dyn Classifier, blob: StalePrediction, body: &[u8]) -> Result<PredictionRow, JudgeError> {
+/// Ask a language model about the items of a page of blobs.
+async fn ask(
+    llm: &Arc<LlmClassifier>,
+    page: Arc<Vec<(StalePrediction, Vec<u8>)>>,
+    monitor: &dyn Monitor,
+) -> Result<(), JudgeError> {
+    llm.forget();
+    let asking = llm.clone();
+    let requests = blocking("read items", move || {
+        let of = |(blob, body): &(StalePrediction, Vec<u8>)| {
+            with_items(blob, body, |items| asking.requests(items)).map(|found| found.0)
+        };
+        page.par_iter().map(of).collect::<Result<Vec<_>, _>>()
+    })
+    .await??;
+    Ok(llm.ask(requests.concat(), monitor).await?)
+}
+
+/// What `with` makes of the items of a blob, and how many it should be; the default for a body that is no text.
+fn with_items<T: Default>(
+    blob: &StalePrediction,
+    body: &[u8],
+    with: impl FnOnce(&[ItemContext<'_>]) -> T,
+) -> Result<(T, usize), JudgeError> {
     let found = segment::unpack(&blob.items).map_err(|source| JudgeError::Items { blob: blob.blob.0, source })?;
+    let made = match encoding::decode(body).1 {
+        Some(text) => with(&Shown::of(&text, &found).contexts(&blob.path, &found)),
+        None => T::default(),
+    };
+    Ok((made, found.items.len()))
+}
+
+fn predict(classifier: &dyn Classifier, blob: &StalePrediction, body: &[u8]) -> Result<PredictionRow, JudgeError> {
     let policy = Policy::at(OperatingPoint::Safe);
-    let mut predictions = Vec::with_capacity(found.items.len());
-    if let Some(text) = encoding::decode(body).1 {
-        let shown = Shown::of(&text, &found);
-        let answers = classifier.probabilities_of(&shown.contexts(&blob.path, &found));
-        let decisions = answers.into_iter().map(|probs| decide(probs, classifier.thresholds(), &policy));
-        predictions.extend(decisions.map(|decision| Prediction::from(&decision)));
-    }
-    if predictions.len() != found.items.len() {
+    let (predictions, expected) = with_items(blob, body, |items| {
+        let answers = classifier.probabilities_of(items).into_iter();
+        let decisions = answers.map(|probs| decide(probs, classifier.thresholds(), &policy));
+        decisions.map(|decision| Prediction::from(&decision)).collect::<Vec<_>>()
+    })?;
+    if predictions.len() != expected {
         return Err(JudgeError::Row {
             what: format!("the items of blob {}", blob.blob.0),
-            why: format!("{} of {} lie outside its text", found.items.len() - predictions.len(), found.items.len()),
+            why: format!("{} of {expected} lie outside its text", expected - predictions.len()),
         });
     }
-    Ok(PredictionRow { blob: blob.blob, path: blob.path, packed: pack::pack(predictions) })
+    Ok(PredictionRow { blob: blob.blob, path: blob.path.clone(), packed: pack::pack(predictions) })
 }
 
 /// Count what the corpus holds by type.

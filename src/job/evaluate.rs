@@ -1,7 +1,10 @@
 //! Measure the corpus's judgements against labels.
 
+pub mod asked;
 pub mod bridge;
+pub mod ceiling;
 pub mod classifier;
+pub mod compactor;
 pub mod configurations;
 pub mod figure;
 pub mod paper;

@@ -1,6 +1,7 @@
 //! What the jobs that judge texts share: their errors, the run they write under, and how much they hold at once.
 
 use crate::dedup::FrequencyError;
+use crate::llm::LlmError;
 use crate::plan::TargetError;
 use crate::segment::PackError;
 use crate::store::{BlobId, RunId, Store, StoreError};
@@ -43,6 +44,9 @@ pub enum JudgeError {
         /// What is wrong with it.
         why: String,
     },
+    /// A language model did not answer.
+    #[error(transparent)]
+    Llm(#[from] LlmError),
     /// A worker thread died.
     #[error("Failed to {doing}: {why}")]
     Worker {

@@ -13,6 +13,7 @@ pub mod hydrate;
 pub mod ingest;
 mod judging;
 pub mod license;
+pub mod llm;
 pub mod model;
 pub mod optout;
 pub mod refresh;

@@ -2,6 +2,7 @@
 
 use super::encoders::{EncoderFileError, EncoderPlace};
 use super::hydrate::shipped_labels;
+use super::llm::LlmVariant;
 use crate::classify::Classifier;
 use crate::classify::embedded::{self, DistilledModel, EmbeddedError, PrototypeClassifier};
 use crate::classify::linear::{LinearModel, ModelError, shipped};
@@ -120,9 +121,10 @@ impl std::fmt::Debug for FoundModel {
 /// Which model gave an answer, as every JSON document says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelName {
-    /// `linear`, `encoder`, `distilled`, `prototypes`, `regex+prototypes`, or `regex` for the patterns.
+    /// `linear`, `encoder`, `distilled`, `prototypes`, `regex+prototypes`, `regex` for the patterns, or the variant that
+    /// asks a language model.
     pub tier: String,
-    /// SHA-256 of its numbers, or the version of the patterns.
+    /// SHA-256 of its numbers, or of what is asked of whom, or the version of the patterns.
     pub hash: String,
 }
 
@@ -216,6 +218,8 @@ pub enum Variant {
     Distilled,
     /// The model that is found: the linear tier, or the encoder tier with the linear one before it.
     Trained,
+    /// One of those that ask a language model.
+    Llm(LlmVariant),
 }
 
 /// A variant that cannot answer here, or a name that is none.
@@ -231,7 +235,7 @@ pub enum VariantError {
     },
     /// It asks a language model.
     #[error(
-        "Failed to use the classifier {name}: it needs {needs}, and this program cannot ask one yet; `trained` and `regex` need nothing"
+        "Failed to use the classifier {name}: it needs {needs}; name an endpoint and its model with AAC_LLM_URL and AAC_LLM_MODEL, or url and model in [llm] of aac.toml, and put its key, if it has one, into AAC_LLM_KEY (`trained` and `regex` need nothing)"
     )]
     NeedsLlm {
         /// The variant.
@@ -267,17 +271,18 @@ impl std::str::FromStr for Variant {
             "encoder" => Ok(Self::Encoder),
             "regex+encoder" => Ok(Self::RegexEncoder),
             "distilled" => Ok(Self::Distilled),
-            "llm" | "safety-margin" => Err(VariantError::NeedsLlm { name: name.to_owned(), needs: "a language model" }),
-            "cascade" | "cascade+abstain" => {
-                Err(VariantError::NeedsLlm { name: name.to_owned(), needs: "a sentence encoder and a language model" })
-            }
-            _ => Err(VariantError::Unknown { name: name.to_owned() }),
+            _ => LlmVariant::ALL
+                .into_iter()
+                .find(|variant| variant.as_str() == name)
+                .map(Self::Llm)
+                .ok_or_else(|| VariantError::Unknown { name: name.to_owned() }),
         }
     }
 }
 
 impl Variant {
-    /// The classifier behind the name; `trained` is the model found at `places`.
+    /// The classifier behind the name; `trained` is the model found at `places`. Those that ask a language model are made
+    /// by [`super::llm::LlmClassifier::new`].
     pub fn classifier(self, places: &ModelPlaces) -> Result<Arc<dyn Classifier>, ModelFileError> {
         let needs = |name: &str| VariantError::NeedsEncoder { name: name.to_owned() };
         Ok(match self {
@@ -294,6 +299,7 @@ impl Variant {
                 found
             }
             Self::Trained => find_model(places)?.model,
+            Self::Llm(variant) => return Err(variant.without_model().into()),
         })
     }
 }
@@ -341,8 +347,8 @@ mod tests {
             assert!(error.contains("--encoder") && error.contains(name), "{error}");
         }
         for name in ["llm", "cascade", "cascade+abstain", "safety-margin"] {
-            let error = name.parse::<Variant>().unwrap_err().to_string();
-            assert!(error.contains("needs a ") && error.contains(name), "{error}");
+            let error = name.parse::<Variant>().unwrap().classifier(&ModelPlaces::default()).err().unwrap().to_string();
+            assert!(error.contains("needs a ") && error.contains(name) && error.contains("AAC_LLM_URL"), "{error}");
         }
         assert!("tree".parse::<Variant>().unwrap_err().to_string().contains("cascade+abstain"));
     }

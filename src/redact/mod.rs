@@ -90,6 +90,30 @@ pub fn spans(text: &str) -> Vec<RedactionSpan> {
     found
 }
 
+/// The spans of `text` when it stands between `before` and `after`: what is a secret may show by its neighbours alone.
+/// Sorted and disjoint; where spans overlap they are one, of the kind of the first.
+pub fn spans_between(before: &str, text: &str, after: &str) -> Vec<RedactionSpan> {
+    let mut found = spans(text);
+    if !(before.is_empty() && after.is_empty()) {
+        let start = before.len() + 1;
+        let end = start + text.len();
+        let inside = |span: RedactionSpan| {
+            let (first, last) = (span.start.clamp(start, end), span.end.clamp(start, end));
+            (first < last).then(|| RedactionSpan { start: first - start, end: last - start, ..span })
+        };
+        found.extend(spans(&[before, text, after].join("\n")).into_iter().filter_map(inside));
+    }
+    found.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end), span.rule));
+    let mut merged: Vec<RedactionSpan> = Vec::with_capacity(found.len());
+    for span in found {
+        match merged.last_mut() {
+            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+            _ => merged.push(span),
+        }
+    }
+    merged
+}
+
 /// `text` with each span replaced by its placeholder. `spans` must be those of this text.
 pub fn apply(text: &str, spans: &[RedactionSpan]) -> String {
     let mut out = String::with_capacity(text.len());
@@ -101,6 +125,48 @@ pub fn apply(text: &str, spans: &[RedactionSpan]) -> String {
     }
     out.push_str(text.get(at..).unwrap_or_default());
     out
+}
+
+/// A text without what must not be passed on, and the way back: each span is replaced by a placeholder with a number of its
+/// own, such as `[redacted:email:2]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    text: String,
+    /// Placeholders, and what they stand for.
+    parts: Vec<(String, String)>,
+}
+
+impl Hidden {
+    /// Hide what must not be passed on of `text`.
+    ///
+    /// ```
+    /// let hidden = aac::redact::Hidden::of("Mail jane.roe@corp-mail.io, or jack.doe@corp-mail.io");
+    /// assert_eq!(hidden.text(), "Mail [redacted:email:1], or [redacted:email:2]");
+    /// assert_eq!(hidden.reveal("First [redacted:email:2]!"), "First jack.doe@corp-mail.io!");
+    /// ```
+    pub fn of(text: &str) -> Self {
+        let mut hidden = Self { text: String::with_capacity(text.len()), parts: Vec::new() };
+        let mut at = 0;
+        for span in spans(text) {
+            let placeholder = format!("{}:{}]", span.kind.placeholder().trim_end_matches(']'), hidden.parts.len() + 1);
+            hidden.text.push_str(text.get(at..span.start).unwrap_or_default());
+            hidden.text.push_str(&placeholder);
+            hidden.parts.push((placeholder, text.get(span.start..span.end).unwrap_or_default().to_owned()));
+            at = span.end;
+        }
+        hidden.text.push_str(text.get(at..).unwrap_or_default());
+        hidden
+    }
+
+    /// The text that may be passed on.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What was made of it, with everything put back.
+    pub fn reveal(&self, made: &str) -> String {
+        self.parts.iter().fold(made.to_owned(), |text, (placeholder, part)| text.replace(placeholder, part))
+    }
 }
 
 fn one_pass(text: &str) -> Vec<RedactionSpan> {

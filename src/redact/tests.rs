@@ -94,3 +94,15 @@ proptest! {
         prop_assert_eq!(spans(&once), vec![]);
     }
 }
+
+#[test]
+fn neighbours_show_what_a_passage_alone_does_not() {
+    let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA3Tz2mr7SZiAMfQyuvBjM9OiZ1BjP5CE\nqbrXcVlfwyhJHgZxRZqv0hA8iEd\n-----END RSA PRIVATE KEY-----";
+    let lines: Vec<&str> = key.split('\n').collect();
+    let between = spans_between(&lines[..2].join("\n"), lines[2], lines[3]);
+    let redacted = apply(lines[2], &between);
+    assert!(!redacted.contains("qbrXcVlf"), "{redacted}");
+    let mail = "Write to jane.roe@corp-mail.io, not to me";
+    assert_eq!(spans_between("Contacts:", mail, "End"), spans(mail));
+    assert_eq!(spans_between("", mail, ""), spans(mail));
+}

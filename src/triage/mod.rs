@@ -61,6 +61,7 @@ mod layout;
 mod lint;
 mod measure;
 pub mod policies;
+pub mod production;
 mod readback;
 mod render;
 mod retrieve;
@@ -90,7 +91,8 @@ pub use retrieve::{Found, Pinning, Query, Retrieved, retrieve, retrieve_by};
 pub use scaling::{Opened, Scaling, scaling};
 pub use tables::{
     COLUMNS, CompactionRow, CompactionTable, DecompositionRow, LabelledRow, Labels, Outputs, RetrievalRow, Round,
-    Scored, TaggedQuery, compaction_table, decomposition_table, paper_compaction, retrieval_table, rounds_table,
+    Scored, TaggedQuery, compaction_table, decomposition_table, paper_compaction, paper_llm_compaction,
+    retrieval_table, rounds_table, verbatim_recall,
 };
 pub use tokens::{Budget, BudgetError, Tokenizer};
 pub use topics::{Scope, Scopes, Topic, TopicId, TopicTree};

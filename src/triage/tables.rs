@@ -166,6 +166,16 @@ pub fn compaction_table(bases: &[Base], labels: &[Labels], ratio: f64, others: &
     }
 }
 
+/// The share of the flagged constraints of `first` that stand word for word in `text`, which was made of it; all of them
+/// where none is flagged.
+pub fn verbatim_recall(first: &Base, text: &str) -> f64 {
+    let guards = guards(first);
+    if text == first.text() || guards.is_empty() {
+        return 1.0;
+    }
+    1.0 - missing(&guards, text).len() as f64 / guards.len() as f64
+}
+
 /// One round of Figure 3.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Round {
@@ -183,13 +193,6 @@ pub struct Round {
 /// baselines too are judged against the constraints of the first text.
 pub fn rounds_table(bases: &[Base], rounds: usize, ratio: f64) -> Vec<Round> {
     let with_rules: Vec<&Base> = bases.iter().filter(|base| base.items().iter().any(|i| i.pinned())).collect();
-    let recall = |first: &Base, text: &str| {
-        if text == first.text() {
-            return 1.0;
-        }
-        let guards = guards(first);
-        1.0 - missing(&guards, text).len() as f64 / guards.len() as f64
-    };
     let ours: Vec<Vec<(bool, f64)>> = with_rules
         .par_iter()
         .map(|first| {
@@ -200,7 +203,7 @@ pub fn rounds_table(bases: &[Base], rounds: usize, ratio: f64) -> Vec<Round> {
                     let compacted = outcome.safe().map(|compaction| compaction.rebase(&base));
                     let done = compacted.is_some();
                     base = compacted.unwrap_or_else(|| base.clone());
-                    (done, recall(first, base.text()))
+                    (done, verbatim_recall(first, base.text()))
                 })
                 .collect()
         })
@@ -216,7 +219,7 @@ pub fn rounds_table(bases: &[Base], rounds: usize, ratio: f64) -> Vec<Round> {
                         .map(|_| {
                             let text = baseline.compact(&base, Budget::Percent(ratio).of(base.tokens()));
                             base = base.reread(&text);
-                            recall(first, base.text())
+                            verbatim_recall(first, base.text())
                         })
                         .collect()
                 })
@@ -386,6 +389,32 @@ pub fn paper_compaction(ratio: f64) -> &'static [(&'static str, [Option<f64>; 5]
             ("TypeCompact", [Some(0.80), Some(0.47), None, None, None]),
             ("MaRS-FL (ours)", [Some(0.43), Some(0.22), None, None, None]),
             ("JevSelect-like (ours)", [Some(0.54), None, None, None, None]),
+        ],
+        _ => &[],
+    }
+}
+
+/// The rows of language models in the paper's Table 6 for one ratio: model, then the constraints and the procedures that it
+/// keeps under the production prompt. "Sonnet 4.6" is the one behind Claude Code's `/compact`.
+pub fn paper_llm_compaction(ratio: f64) -> &'static [(&'static str, [f64; 2])] {
+    match ratio as u32 {
+        50 => &[
+            ("gpt-5.4-nano", [0.52, 0.80]),
+            ("gpt-5.4-mini", [0.48, 0.77]),
+            ("Sonnet 4.6", [0.53, 0.83]),
+            ("Opus 4.7", [0.45, 0.81]),
+        ],
+        25 => &[
+            ("gpt-5.4-nano", [0.26, 0.60]),
+            ("gpt-5.4-mini", [0.29, 0.62]),
+            ("Sonnet 4.6", [0.39, 0.65]),
+            ("Opus 4.7", [0.26, 0.68]),
+        ],
+        10 => &[
+            ("gpt-5.4-nano", [0.14, 0.43]),
+            ("gpt-5.4-mini", [0.16, 0.47]),
+            ("Sonnet 4.6", [0.24, 0.54]),
+            ("Opus 4.7", [0.17, 0.52]),
         ],
         _ => &[],
     }

@@ -92,6 +92,7 @@ fn outside_systems_have_one_room_each() {
         ("sqlx", vec!["store"]),
         ("octocrab", vec!["github"]),
         ("governor", vec!["github"]),
+        ("reqwest", vec!["github", "llm"]),
         ("gix", vec!["repos"]),
         ("arrow_array", vec!["parquet"]),
         ("arrow_schema", vec!["parquet"]),

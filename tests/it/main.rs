@@ -42,6 +42,12 @@ mod ingest_forms;
 #[cfg(feature = "app")]
 mod judgements;
 mod layers;
+#[cfg(feature = "app")]
+mod llm;
+#[cfg(feature = "app")]
+mod llm_cli;
+#[cfg(feature = "app")]
+mod llm_server;
 mod policies;
 #[cfg(feature = "app")]
 mod readme;

@@ -1,14 +1,17 @@
 //! `aac evaluate classifier` and `aac evaluate phrasing`.
 
+use super::super::llm::LlmArgs;
 use super::super::output::table;
 use super::super::{Context, Exit, Failure};
 use crate::classify::metrics::Interval;
+use crate::job::evaluate::asked::{AskedJob, NotRun};
 use crate::job::evaluate::classifier::{
     Basis, ClassifierEvaluation, ClassifierJob, EvaluateError, Method, PhrasingEvaluation, VariantScore,
     evaluate_classifier, evaluate_phrasings,
 };
 use crate::job::hydrate::TextSource;
-use crate::job::model::find_model;
+use crate::job::model::{Variant, find_model};
+use crate::llm::LlmReport;
 use crate::plan::Targets;
 use crate::segment::flatten;
 use crate::store::Store;
@@ -31,6 +34,14 @@ pub(super) struct ClassifierArgs {
     /// Folder of the model [default: AAC_MODEL, the user's data folder, the one compiled in]
     #[arg(long, value_name = "DIR", requires = "gold")]
     model: Option<PathBuf>,
+    /// Score this variant too, which asks a language model: llm, cascade, cascade+abstain or safety-margin
+    #[arg(long, value_name = "NAME", num_args = 1.., alias = "variant")]
+    classifier: Vec<String>,
+    /// How many labelled items the language model is asked about, drawn evenly [default: all]
+    #[arg(long, value_name = "N", requires = "classifier", value_parser = clap::value_parser!(u32).range(1..))]
+    take: Option<u32>,
+    #[command(flatten)]
+    llm: LlmArgs,
 }
 
 #[derive(Debug, Args)]
@@ -53,7 +64,7 @@ pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exi
     let store = open(context, &args.common).await?;
     let scored = evaluate_classifier(&job, texts(&store, &args.common).as_ref(), platform, &context.terminal).await;
     close(store).await;
-    context.output.print(&scored.map_err(usage)?, classifier_text)?;
+    context.output.print(&scored.map_err(ended)?, classifier_text)?;
     Ok(Exit::Done)
 }
 
@@ -62,14 +73,27 @@ pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result
     let store = open(context, args).await?;
     let scored = evaluate_phrasings(&job, texts(&store, args).as_ref(), &context.terminal).await;
     close(store).await;
-    context.output.print(&scored.map_err(usage)?, phrasing_text)?;
+    context.output.print(&scored.map_err(ended)?, phrasing_text)?;
     Ok(Exit::Done)
 }
 
 fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> Result<ClassifierJob, Failure> {
     let places = context.model_places(args.model.as_ref())?;
     let model = find_model(&places).map_err(Failure::usage)?.model;
-    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, curve, errors })
+    let variants = args.classifier.iter().map(|name| name.parse::<Variant>().map_err(Failure::usage));
+    let mut asked = AskedJob { variants: Vec::new(), take: args.take.map(|n| n as usize) };
+    let mut asker = None;
+    for variant in variants {
+        // The others are scored anyway, as far as they have what they need.
+        let Variant::Llm(variant) = variant? else { continue };
+        let shared = match &asker {
+            Some(shared) => std::sync::Arc::clone(shared),
+            None => args.llm.asker(context)?.ok_or_else(|| Failure::usage(variant.without_model()))?,
+        };
+        asker = Some(shared.clone());
+        asked.variants.push(args.llm.classifier(context, variant, shared, &places)?.into());
+    }
+    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, asked, curve, errors })
 }
 
 async fn open(context: &Context, args: &ClassifierArgs) -> Result<Option<Store>, Failure> {
@@ -91,8 +115,9 @@ async fn close(store: Option<Store>) {
 }
 
 /// Labels that cannot be scored are the caller's to mend.
-fn usage(error: EvaluateError) -> Failure {
+fn ended(error: EvaluateError) -> Failure {
     match error {
+        EvaluateError::Llm(error) => Failure::of_model(error),
         EvaluateError::Worker(_) => error.into(),
         error => Failure::usage(error),
     }
@@ -208,6 +233,18 @@ fn table_9(found: &ClassifierEvaluation) -> String {
     let five: Vec<String> = found.variants.iter().map(|v| format!("{} {:.3}", v.name, v.five_class_macro_f1)).collect();
     out += "macro-F1: ours over constraint, procedural, belief, preference, meta; theirs over five types\n";
     out += &format!("with episodic and without meta items: {}\n", five.join(", "));
+    out + &asked_text(found.llm.as_ref(), &found.not_run)
+}
+
+/// What asking came to, and which variants have no figures.
+fn asked_text(report: Option<&LlmReport>, not_run: &[NotRun]) -> String {
+    let mut out = report.map_or_else(String::new, |report| format!("{report}\n"));
+    let mut reasons: Vec<&str> = not_run.iter().map(|one| one.why).collect();
+    reasons.dedup();
+    for why in reasons {
+        let names: Vec<&str> = not_run.iter().filter(|one| one.why == why).map(|one| one.name).collect();
+        out += &format!("not run: {}; {why}\n", names.join(", "));
+    }
     out
 }
 
@@ -307,5 +344,6 @@ fn phrasing_text(found: &PhrasingEvaluation) -> String {
     }
     out += &table(&["Figure 4", "imper.", "declar.", "condit.", "passive", "mean", "precision"], &rows);
     out += "precision: rules among what is flagged of rules and hard negatives\n";
+    out += &asked_text(found.llm.as_ref(), &found.not_run);
     out + &format!("\nNot comparable:\n  {}\n", found.not_comparable)
 }

@@ -6,6 +6,7 @@ mod rounds;
 use super::super::knowledge::{ReadArgs, Reader, read_text};
 use super::super::output::table;
 use super::super::{Context, Exit, Failure};
+use super::compactor::{self, ByModel, CompactorArgs};
 use crate::classify::Policy;
 use crate::classify::rules::RegexRules;
 use crate::job::evaluate::bridge::{Bridge, BridgeError, outputs};
@@ -65,6 +66,8 @@ pub(in crate::cli) struct CompactionArgs {
     /// Folder with retail-policy.md and airline-policy.md of τ-bench, to compact them beside the paper's figures
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
+    #[command(flatten)]
+    compactor: CompactorArgs,
 }
 
 /// Configurations, judged.
@@ -154,6 +157,8 @@ struct Compaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     ablations: Option<Ablations>,
     policies: Vec<PolicyTable>,
+    /// A language model, where one was asked.
+    by_model: Option<ByModel>,
 }
 
 pub(in crate::cli) async fn compaction(context: &Context, args: &CompactionArgs) -> Result<Exit, Failure> {
@@ -167,21 +172,24 @@ pub(in crate::cli) async fn compaction(context: &Context, args: &CompactionArgs)
         Some(command) => compressed(command, bases)?,
         None => RATIOS.map(|_| Vec::new()).to_vec(),
     };
-    let table = |(ratio, others): (f64, &Vec<Outputs>)| compaction_table(bases, &labels, ratio, others);
+    let mut others: Vec<(f64, Vec<Outputs>)> = RATIOS.into_iter().zip(others).collect();
+    let by_model = args.compactor.compaction(context, bases, &mut others).await?;
     let tables = Compaction {
-        ratios: RATIOS.into_iter().zip(&others).map(table).collect(),
+        ratios: others.iter().map(|(ratio, others)| compaction_table(bases, &labels, *ratio, others)).collect(),
         labelled_items,
         ablations: (!args.no_ablations).then(|| ablations(bases, &by_patterns(bases), &RATIOS)),
         policies: match &args.policies {
             Some(folder) => policies(&args.common.read.reader(context)?, folder)?,
             None => Vec::new(),
         },
+        by_model,
     };
     let found = Tables { basis: Basis::of(&judged), tables };
     context.output.print(&found, |found| {
         let tables = &found.tables;
         let mut out = found.basis.text();
         out += &tables.ratios.iter().map(compaction_text).collect::<Vec<_>>().join("\n");
+        out += &compactor::compaction_text(tables.by_model.as_ref());
         if tables.labelled_items > 0 {
             out += &format!(
                 "\nBy the labels of annotators on {} of the items, pooled (the model compiled in was fitted on these \

@@ -1,5 +1,7 @@
 //! What the classifier is worth on labels: regex and trained beside each other and beside the paper's figures.
 
+use super::asked::{AskedJob, NotRun};
+use super::ceiling::{Agreement, agreement};
 use super::paper;
 use crate::classify::linear::shipped;
 use crate::classify::metrics::{Confusion, mcnemar_exact};
@@ -10,6 +12,7 @@ use crate::job::encoders::EncoderPlace;
 use crate::job::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
 use crate::job::model::{ModelFileError, ModelName, ModelPlaces, Variant};
 use crate::job::train::{examples_of, shipped_hashes, was_shipped};
+use crate::llm::{LlmError, LlmReport};
 use crate::monitor::Monitor;
 use crate::taxonomy::KnowledgeType;
 use crate::train::evaluate::{
@@ -38,6 +41,8 @@ pub struct ClassifierJob {
     pub model: Arc<dyn Classifier>,
     /// The sentence encoder whose prototypes are scored, too; without one they are left out.
     pub encoder: Option<EncoderPlace>,
+    /// The variants that ask a language model.
+    pub asked: AskedJob,
     /// Measure how accuracy grows with labels; only on the shipped labels.
     pub curve: bool,
     /// How many of the worst errors to show.
@@ -66,6 +71,9 @@ pub enum EvaluateError {
     /// The variants that ask an encoder cannot be made.
     #[error(transparent)]
     Variants(#[from] ModelFileError),
+    /// A language model did not answer.
+    #[error(transparent)]
+    Llm(#[from] LlmError),
     /// No label of the kind that is scored.
     #[error("Failed to score the classifier: the files hold no {0}")]
     Nothing(&'static str),
@@ -101,7 +109,7 @@ pub struct Basis {
 /// Figures of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VariantScore {
-    /// `regex`, `encoder`, `regex+encoder` or `trained`.
+    /// Its name on the command line.
     pub name: String,
     /// All figures on gold.
     pub figures: Evaluation,
@@ -109,7 +117,8 @@ pub struct VariantScore {
     pub constraint_recall: f64,
     /// Macro-F1 over the paper's five types, without meta items.
     pub five_class_macro_f1: f64,
-    /// Mean microseconds an item; an encoder uses all cores, the others one.
+    /// Mean microseconds an item; an encoder uses all cores, the others one. Of a language model it is the time that it
+    /// took, spread over all items, also those that it was not asked about.
     pub microseconds: f64,
 }
 
@@ -126,21 +135,6 @@ pub struct Pairing {
     pub only_b: u64,
     /// Exact two-sided McNemar test.
     pub p_value: f64,
-}
-
-/// How far two annotators agree: what no classifier can be expected to beat.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Agreement {
-    /// Items both labelled.
-    pub items: usize,
-    /// Share of equal labels.
-    pub observed: f64,
-    /// Cohen's κ over six types.
-    pub kappa: f64,
-    /// Cohen's κ of constraint against the rest.
-    pub constraint_kappa: f64,
-    /// F1 of one annotator's constraints against the other's.
-    pub constraint_f1: f64,
 }
 
 /// An item answered with confidence and wrongly.
@@ -172,6 +166,11 @@ pub struct ClassifierEvaluation {
     pub basis: Basis,
     /// The variants; the last is `trained`.
     pub variants: Vec<VariantScore>,
+    /// Those without figures, and why.
+    pub not_run: Vec<NotRun>,
+    /// What asking a language model came to, where one was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmReport>,
     /// McNemar tests between them.
     pub pairings: Vec<Pairing>,
     /// The ceiling, where two annotators are known.
@@ -199,6 +198,11 @@ pub struct PhrasingEvaluation {
     pub items: [usize; 2],
     /// Scores by variant, at three lines each.
     pub variants: Vec<(String, Vec<PhrasingScore>)>,
+    /// Those that ask a language model and have no scores, and why.
+    pub not_run: Vec<NotRun>,
+    /// What asking a language model came to, where one was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmReport>,
     /// The paper's Figure 4.
     pub paper_figure_4: &'static [paper::PhrasingRow],
     /// Why it cannot be compared.
@@ -289,6 +293,11 @@ fn prototypes(encoder: Option<&EncoderPlace>) -> Result<Vec<Arc<dyn Classifier>>
 
 /// Answers to many examples at once.
 fn together(classifier: &dyn Classifier, examples: &[Example]) -> Vec<Probabilities> {
+    contexts_of(&examples.iter().collect::<Vec<_>>(), |items| classifier.probabilities_of(items))
+}
+
+/// What `with` makes of the examples as a classifier sees them.
+pub(super) fn contexts_of<T>(examples: &[&Example], with: impl FnOnce(&[ItemContext<'_>]) -> T) -> T {
     let headings: Vec<Vec<&str>> = examples.iter().map(|e| e.heading.iter().map(String::as_str).collect()).collect();
     let items: Vec<ItemContext<'_>> = examples
         .iter()
@@ -302,7 +311,7 @@ fn together(classifier: &dyn Classifier, examples: &[Example]) -> Vec<Probabilit
             after: e.after.as_deref(),
         })
         .collect();
-    classifier.probabilities_of(&items)
+    with(&items)
 }
 
 /// Score the variants on gold items; `platform` names the platform of a path.
@@ -317,25 +326,30 @@ pub async fn evaluate_classifier(
         return Err(EvaluateError::Nothing("labelled items with texts (phrasings and chosen items do not count)"));
     }
     let regex = answers_of(&RegexRules, &examples);
-    let score = |name: &str, classifier: &dyn Classifier, held: &[HeldOut]| {
+    let score = |name: &str, microseconds: f64, held: &[HeldOut]| {
         let mut figures = evaluate(&examples, held, &platform);
         figures.cost_curve = thinned(figures.cost_curve);
         VariantScore {
             name: name.to_owned(),
             constraint_recall: figures.classes[0].1.recall,
             five_class_macro_f1: five_class(&figures.confusion),
-            microseconds: time(classifier, &examples),
+            microseconds,
             figures,
         }
     };
-    let mut variants = vec![score("regex", &RegexRules, &regex)];
+    let mut variants = vec![score("regex", time(&RegexRules, &examples), &regex)];
     let mut pairings = vec![pair(&examples, ("regex", &regex), ("trained", &trained))];
     for classifier in prototypes(job.encoder.as_ref())? {
         let held = answers_of(classifier.as_ref(), &examples);
-        variants.push(score(classifier.name(), classifier.as_ref(), &held));
+        variants.push(score(classifier.name(), time(classifier.as_ref(), &examples), &held));
         pairings.push(pair(&examples, (classifier.name(), &held), ("trained", &trained)));
     }
-    variants.push(score("trained", scored(job).as_ref(), &trained));
+    let asked = job.asked.answers(&examples, Role::Gold, |_| true, monitor).await?;
+    for one in &asked {
+        variants.push(score(one.classifier.name(), one.microseconds, &one.held));
+        pairings.push(pair(&examples, (one.classifier.name(), &one.held), ("trained", &trained)));
+    }
+    variants.push(score("trained", time(scored(job).as_ref(), &examples), &trained));
     let learning_curve = if job.curve {
         monitor.begin("curve", None);
         let work = examples.clone();
@@ -347,6 +361,8 @@ pub async fn evaluate_classifier(
         None
     };
     Ok(ClassifierEvaluation {
+        not_run: job.asked.not_run(&asked),
+        llm: job.asked.report(),
         pairings,
         agreement: agreement(&records),
         errors: errors(&examples, &trained, job.errors),
@@ -376,11 +392,16 @@ pub async fn evaluate_phrasings(
     let score = |held: &[HeldOut]| {
         evaluate_phrasing(&examples, held, |e| fold.get(e.group.as_str()).copied().unwrap_or(0), PHRASING_PRECISION)
     };
-    // Prototypes are left out: they are made of phrasings.
-    let regex = answers_of(&RegexRules, &examples);
+    // Prototypes are left out, and the cascades with them: they are made of phrasings.
+    let asked = job.asked.answers(&examples, Role::Phrasing, |name| !name.starts_with("cascade"), monitor).await?;
+    let mut variants = vec![("regex".to_owned(), score(&answers_of(&RegexRules, &examples)))];
+    variants.extend(asked.iter().map(|one| (one.classifier.name().to_owned(), score(&one.held))));
+    variants.push(("trained".to_owned(), score(&trained)));
     Ok(PhrasingEvaluation {
         items: [rules, phrasings.len() - rules],
-        variants: vec![("regex".to_owned(), score(&regex)), ("trained".to_owned(), score(&trained))],
+        not_run: job.asked.not_run(&asked),
+        llm: job.asked.report(),
+        variants,
         basis,
         paper_figure_4: &paper::FIGURE_4,
         not_comparable: paper::NOT_COMPARABLE[2],
@@ -430,37 +451,6 @@ fn pair(examples: &[Example], a: (&str, &[HeldOut]), b: (&str, &[HeldOut])) -> P
     Pairing { a: a.0.to_owned(), b: b.0.to_owned(), only_a, only_b, p_value: mcnemar_exact(only_a, only_b) }
 }
 
-fn agreement(records: &[LabelRecord]) -> Option<Agreement> {
-    let pairs: Vec<(KnowledgeType, KnowledgeType)> =
-        records.iter().filter_map(|r| Some((r.annotator_a?, r.annotator_b?))).collect();
-    if pairs.is_empty() {
-        return None;
-    }
-    let confusion = Confusion::of(pairs.iter().copied());
-    let binary = |t: KnowledgeType| if t == KnowledgeType::Constraint { t } else { KnowledgeType::Belief };
-    let constraint = Confusion::of(pairs.iter().map(|(a, b)| (binary(*a), binary(*b))));
-    Some(Agreement {
-        items: pairs.len(),
-        observed: confusion.accuracy(),
-        kappa: kappa(&confusion),
-        constraint_kappa: kappa(&constraint),
-        constraint_f1: confusion.score(KnowledgeType::Constraint).f1,
-    })
-}
-
-/// Cohen's κ (Cohen, 1960); 1 where both annotators use one and the same type only.
-fn kappa(confusion: &Confusion) -> f64 {
-    let total = confusion.total() as f64;
-    let expected: f64 = (0..TYPES)
-        .map(|t| {
-            let row: usize = confusion.0[t].iter().sum();
-            let column: usize = confusion.0.iter().map(|row| row[t]).sum();
-            row as f64 / total * (column as f64 / total)
-        })
-        .sum();
-    if expected < 1.0 { (confusion.accuracy() - expected) / (1.0 - expected) } else { 1.0 }
-}
-
 fn errors(examples: &[Example], held: &[HeldOut], limit: usize) -> Vec<WorstError> {
     worst_errors(examples, held, limit)
         .into_iter()
@@ -484,18 +474,6 @@ fn errors(examples: &[Example], held: &[HeldOut], limit: usize) -> Vec<WorstErro
 mod tests {
     use super::*;
     use KnowledgeType::*;
-
-    #[test]
-    fn kappa_is_that_of_the_textbook() {
-        // Cohen's own kind of example: 20 + 15 of 50 agree where 0.5 is expected by chance.
-        let mut confusion = Confusion::of([]);
-        confusion.0[0][0] = 20;
-        confusion.0[0][1] = 5;
-        confusion.0[1][0] = 10;
-        confusion.0[1][1] = 15;
-        assert!((kappa(&confusion) - 0.4).abs() < 1e-12);
-        assert_eq!(kappa(&Confusion::of([(Belief, Belief)])), 1.0);
-    }
 
     #[test]
     fn meta_items_stay_out_of_the_five_class_mean_and_meta_answers_count_as_wrong() {

@@ -1,11 +1,14 @@
 //! `aac evaluate rounds`.
 
 use super::{Basis, OperatorArgs, Tables, figure, table};
+use crate::cli::evaluate::compactor::{self, CompactorArgs};
 use crate::cli::{Context, Exit, Failure};
+use crate::job::evaluate::compactor::LlmRounds;
 use crate::job::evaluate::figure::{Series, shares_over_rounds};
 use crate::job::retrieve::write_aside;
 use crate::triage::{Baseline, Round, rounds_table};
 use clap::Args;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// The paper's Figure 3: recall of `/compact` after the first and the fifth round, and of TypeCompact from the second.
@@ -25,20 +28,37 @@ pub(in crate::cli) struct RoundsArgs {
     /// Draw the rounds into this SVG file, as in the paper's Figure 3
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
+    #[command(flatten)]
+    compactor: CompactorArgs,
+}
+
+/// Rounds of Figure 3, and percent of what is there that each compacts to.
+const ROUNDS: (usize, f64) = (5, 50.0);
+
+/// Figure 3, and a language model's, where one was asked.
+#[derive(Debug, Serialize)]
+struct Rounds {
+    #[serde(flatten)]
+    found: Tables<Vec<Round>>,
+    by_model: Option<LlmRounds>,
 }
 
 pub(in crate::cli) async fn rounds(context: &Context, args: &RoundsArgs) -> Result<Exit, Failure> {
     let judged = args.common.judged(context)?;
-    let found = Tables { tables: rounds_table(&judged.bases, 5, 50.0), basis: Basis::of(&judged) };
+    let (count, ratio) = ROUNDS;
+    let by_model = args.compactor.rounds(context, &judged.bases, count, ratio).await?;
+    let found = Tables { tables: rounds_table(&judged.bases, count, ratio), basis: Basis::of(&judged) };
     if let Some(path) = &args.figure {
-        write_aside(path, rounds_figure(&found).as_bytes())?;
+        write_aside(path, rounds_figure(&found, by_model.as_ref()).as_bytes())?;
     }
-    context.output.print(&found, rounds_text)?;
+    context.output.print(&Rounds { found, by_model }, |rounds| {
+        rounds_text(&rounds.found) + &compactor::rounds_text(rounds.by_model.as_ref())
+    })?;
     Ok(Exit::Done)
 }
 
 /// Figure 3: ours and the baselines by round, beside what the paper reports.
-fn rounds_figure(found: &Tables<Vec<Round>>) -> String {
+fn rounds_figure(found: &Tables<Vec<Round>>, by_model: Option<&LlmRounds>) -> String {
     let line = |name: &str, of: &dyn Fn(&Round) -> Option<f64>| Series {
         name: name.to_owned(),
         points: found.tables.iter().filter_map(|round| Some((round.round, of(round)?))).collect(),
@@ -47,6 +67,10 @@ fn rounds_figure(found: &Tables<Vec<Round>>) -> String {
     let mut series = vec![line("TypeCompact", &|round| round.recall)];
     for (at, baseline) in Baseline::ALL.iter().enumerate() {
         series.push(line(baseline.as_str(), &|round| round.baselines.get(at).copied().flatten()));
+    }
+    if let Some(model) = by_model {
+        let points = model.recall.iter().enumerate().map(|(at, recall)| (at + 1, *recall)).collect();
+        series.push(Series { name: model.strategy.clone(), points, reported: false });
     }
     for (name, points) in PAPER_LINES {
         series.push(Series { name: name.to_owned(), points: points.to_vec(), reported: true });
