@@ -3,6 +3,7 @@
 use crate::cli::{repositories, text};
 use crate::crawl::unlimited;
 use crate::encoder::own_labels;
+use crate::llm_server::{Reply, Server};
 use aac::sandbox::{SandboxOptions, Source};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -90,6 +91,11 @@ async fn every_command_of_the_readme_does_what_it_says() {
     let mut options = SandboxOptions::new(Source::Repositories(dir.path().join("repos")));
     options.limits = unlimited();
     let sandbox = aac::sandbox::serve(options).await.unwrap();
+    let model = Server::start(|_, asked| match asked.body.pointer("/response_format/json_schema/schema/properties") {
+        Some(answer) if answer.get("margin").is_some() => Reply::say("{\"act\": \"pushes\", \"margin\": 0.7}"),
+        Some(_) => Reply::judge("constraint", 0.9),
+        None => Reply::say("- Never push to main without a review"),
+    });
     let commands = commands(README);
     assert!(commands.len() > 15, "{commands:?}");
     for command in commands {
@@ -100,6 +106,9 @@ async fn every_command_of_the_readme_does_what_it_says() {
             .env_remove("AAC_DB")
             .env_remove("AAC_MODEL")
             .env("HF_HUB_CACHE", dir.path().join("hub"))
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .env("AAC_LLM_URL", &model.url)
+            .env("AAC_LLM_MODEL", "m-1")
             .env("GITHUB_API_URL", sandbox.url())
             .env("GITHUB_GRAPHQL_URL", sandbox.graphql_url())
             .env("GITHUB_TOKEN", "sandbox");
@@ -116,4 +125,5 @@ async fn every_command_of_the_readme_does_what_it_says() {
         let code = out.status.code().unwrap_or(-1);
         assert!(good(&command).contains(&code), "{command}: {code}\n{}", text(&out.stderr));
     }
+    assert!(model.count() > 0, "the README shows how a language model is asked");
 }
