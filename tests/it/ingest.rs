@@ -2,9 +2,10 @@
 
 use crate::repos::{commit, git, init, ls_tree, write};
 use aac::job::ingest::{IngestOptions, IngestSummary, ingest};
+use aac::job::optout;
 use aac::monitor::Silent;
 use aac::plan::Targets;
-use aac::store::Store;
+use aac::store::{OptOutKey, Store};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,27 @@ async fn a_plain_folder_is_taken_in_and_followed() {
     let last = run(&store, &at).await;
     assert_eq!((last.gone, last.artifacts), (1, 0));
     assert_eq!(stored(&store).await.len(), 0);
+}
+
+#[tokio::test]
+async fn who_opted_out_is_not_taken_in_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("repos");
+    for name in ["acme+tool", "Acme+other", "beta+kept", "beta+out"] {
+        let at = init(&root, name);
+        write(&at, "CLAUDE.md", name);
+        commit(&at, 1, "one");
+    }
+    let store = Store::create(&dir.path().join("corpus.db")).await.unwrap();
+    assert_eq!(run(&store, &root).await.added, 4);
+    for key in [OptOutKey::owner("ACME"), OptOutKey::repo(&"Beta/Out".parse().unwrap())] {
+        optout::add(&store, &key, optout::ON_REQUEST).await.unwrap();
+    }
+    let again = run(&store, &root).await;
+    assert_eq!((again.added, again.artifacts, again.failed()), (0, 1, false));
+    let out: Vec<_> = again.skipped.iter().map(|left_out| (left_out.path.as_str(), left_out.why.as_str())).collect();
+    assert_eq!(out, [("Acme/other", "Opted out"), ("acme/tool", "Opted out"), ("beta/out", "Opted out")]);
+    assert_eq!(stored(&store).await.keys().collect::<Vec<_>>(), ["beta/kept:CLAUDE.md"]);
 }
 
 /// All of `AAC_CORPUS`: artifact for artifact and byte for byte what `git ls-tree` shows for the patterns.
