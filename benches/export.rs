@@ -5,8 +5,9 @@
 //! it. Times are of writing alone, the best of the runs; the texts are made beside the clock. Texts are those of the bare
 //! repositories in FOLDER, repeated with edits, or made up.
 //!
-//! `… -- [FOLDER] --refresh [--rows N]` writes `artifacts` and `items`, changes one row in a hundred, writes again, and
-//! counts the bytes that a store which cuts by content holds already. `--chunks MIN MAX` sets the sizes of the pages, KiB.
+//! `… -- [FOLDER] --refresh [--rows N]` writes `artifacts`, `items` and `occurrences`, changes one row in a hundred, writes
+//! again, and counts the bytes that a store which cuts by content holds already; `--columns N` names the N columns of each
+//! table with the most new bytes. `--chunks MIN MAX` sets the sizes of the pages, KiB.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "corpus/chunks.rs"]
@@ -15,12 +16,12 @@ mod corpus;
 
 use aac::corpus::{GitOid, Sha256};
 use aac::parquet::{
-    ArtifactRecord, ArtifactTable, ItemRecord, ItemTable, ProbabilityRecord, ShardOptions, ShardSet, Table, TagRecord,
-    Written,
+    ArtifactRecord, ArtifactTable, ItemRecord, ItemTable, OccurrenceRecord, OccurrenceTable, ProbabilityRecord,
+    ShardOptions, ShardSet, Table, TagRecord, Written,
 };
 use aac::segment::segment;
 use aac::taxonomy::KnowledgeType;
-use chunks::Held;
+use chunks::{ByColumn, Held};
 use corpus::Random;
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ struct Args {
     runs: usize,
     refresh: bool,
     chunks: Option<(usize, usize)>,
+    columns: usize,
 }
 
 fn main() {
@@ -49,6 +51,7 @@ fn main() {
         runs: 2,
         refresh: false,
         chunks: ShardOptions::default().chunk_bytes,
+        columns: 0,
     };
     let mut given = std::env::args().skip(1).filter(|arg| arg != "--bench");
     while let Some(arg) = given.next() {
@@ -57,6 +60,7 @@ fn main() {
             "--rows" => args.rows = number(),
             "--level" => args.level = number() as i32,
             "--runs" => args.runs = number(),
+            "--columns" => args.columns = number(),
             "--refresh" => args.refresh = true,
             "--chunks" => args.chunks = Some((number() << 10, number() << 10)),
             _ => args.folder = Some(arg.into()),
@@ -243,8 +247,9 @@ enum Change {
 
 fn refresh(texts: &[String], args: &Args) {
     let dir = tempfile::tempdir().unwrap();
-    let before = write_both(texts, args, Change::None, dir.path());
-    println!("one set: {:.1} MB of artifacts, {:.1} MB of items", mb(&before.0), mb(&before.1));
+    let before = write_all(texts, args, Change::None, dir.path());
+    let sizes: Vec<String> = before.iter().map(|(name, set)| format!("{:.1} MB of {name}", mb(set))).collect();
+    println!("one set: {}", sizes.join(", "));
     for (change, what) in [
         (Change::Repositories, "1 % of the rows changed, by repository"),
         (Change::ComeAndGo, "1 % of the repositories gone, 1 % new"),
@@ -252,37 +257,45 @@ fn refresh(texts: &[String], args: &Args) {
     ] {
         let mut held = Held::default();
         let read = |set: &Written| set.shards.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
-        for bytes in read(&before.0).iter().chain(&read(&before.1)) {
-            held.keep(bytes);
+        for bytes in before.iter().flat_map(|(_, set)| read(set)) {
+            held.keep(&bytes);
         }
-        let after = dir.path().join("after");
-        let after = write_both(texts, args, change, &after);
-        let mut share = |set: &Written| {
-            let (mut reused, mut total) = (0, 0);
+        let after = write_all(texts, args, change, &dir.path().join("after"));
+        let (mut all, mut new, mut lines) = (0, 0, Vec::new());
+        for (name, set) in &after {
+            let mut columns = ByColumn::default();
             for bytes in read(set) {
-                total += bytes.len();
-                reused += held.keep(&bytes);
+                let fresh = held.keep(&bytes);
+                columns.add(bytes, &fresh);
             }
-            (reused, total)
-        };
-        let ((reused_a, a), (reused_i, i)) = (share(&after.0), share(&after.1));
-        println!(
-            "{what}: {:.1} % of the bytes are held already ({:.1} % of artifacts, {:.1} % of items)",
-            100.0 * (reused_a + reused_i) as f64 / (a + i) as f64,
-            100.0 * reused_a as f64 / a as f64,
-            100.0 * reused_i as f64 / i as f64
-        );
+            let sums = columns.sums();
+            all += sums.0;
+            new += sums.1;
+            lines.push(format!("  {name}: {:.1} %", held_share(sums)));
+            let mut columns: Vec<_> = columns.0.into_iter().collect();
+            columns.sort_by_key(|(_, (_, new))| std::cmp::Reverse(*new));
+            let line = |(name, (all, new)): &(String, (usize, usize))| {
+                format!("    {name:<40} {:>7.2} MB of {:>7.2} MB are new", *new as f64 / 1e6, *all as f64 / 1e6)
+            };
+            lines.extend(columns.iter().take(args.columns).map(line));
+        }
+        println!("{what}: {:.1} % of the bytes are held already\n{}", held_share((all, new)), lines.join("\n"));
     }
+}
+
+fn held_share((all, new): (usize, usize)) -> f64 {
+    100.0 * (1.0 - new as f64 / all as f64)
 }
 
 fn mb(set: &Written) -> f64 {
     set.bytes as f64 / 1e6
 }
 
-fn write_both(texts: &[String], args: &Args, change: Change, folder: &Path) -> (Written, Written) {
+fn write_all(texts: &[String], args: &Args, change: Change, folder: &Path) -> Vec<(&'static str, Written)> {
     let options = ShardOptions { level: args.level, chunk_bytes: args.chunks, ..ShardOptions::default() };
     let mut artifacts = ShardSet::<ArtifactTable>::create(folder, options.clone()).unwrap();
-    let mut item_rows = ShardSet::<ItemTable>::create(folder, options).unwrap();
+    let mut item_rows = ShardSet::<ItemTable>::create(folder, options.clone()).unwrap();
+    let mut occurrences = ShardSet::<OccurrenceTable>::create(folder, options).unwrap();
     for first in (0..args.rows).step_by(BATCH) {
         let made: Vec<Vec<(usize, ArtifactRecord, Vec<ItemRecord>)>> = (first..args.rows.min(first + BATCH))
             .into_par_iter()
@@ -311,11 +324,32 @@ fn write_both(texts: &[String], args: &Args, change: Change, folder: &Path) -> (
         let mut made: Vec<_> = made.into_iter().flatten().collect();
         made.sort_by_key(|(repo, ..)| *repo);
         for (_, record, found) in made {
+            occurrences.push(occurrence(&record, change)).unwrap();
             artifacts.push(record).unwrap();
             found.into_iter().for_each(|item| item_rows.push(item).unwrap());
         }
     }
-    (finish(artifacts), finish(item_rows))
+    vec![("artifacts", finish(artifacts)), ("items", finish(item_rows)), ("occurrences", finish(occurrences))]
+}
+
+/// Where a text was seen; a refresh sees every row again.
+fn occurrence(of: &ArtifactRecord, change: Change) -> OccurrenceRecord {
+    let week = 7 * 24 * 3_600_000;
+    let first_seen = 1_790_000_000_000 + of.stars.unwrap_or(0) % 3 * week;
+    let last_seen = 1_793_000_000_000 + if matches!(change, Change::None) { 0 } else { week };
+    OccurrenceRecord {
+        repo: of.repo.clone(),
+        path: of.path.clone(),
+        platform: of.platform.clone(),
+        sha256: of.sha256.clone(),
+        blob: of.blob.clone(),
+        commit: of.commit.clone(),
+        size: of.size,
+        current: true,
+        first_seen,
+        last_seen,
+        split: of.split.clone(),
+    }
 }
 
 fn finish<T: Table>(set: ShardSet<T>) -> Written {

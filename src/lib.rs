@@ -7,6 +7,8 @@
 pub mod agreement;
 #[cfg(feature = "app")]
 pub mod annotate;
+#[cfg(feature = "s3")]
+pub mod bucket;
 pub mod classify;
 #[cfg(feature = "app")]
 pub mod cli;

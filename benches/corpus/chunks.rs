@@ -1,9 +1,11 @@
 //! How many bytes of a file a store that cuts by content would have to send anew: a gear hash over the bytes, chunks of 8 to
 //! 128 KiB and 64 KiB on average, as the Hub's storage cuts files.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use aac::corpus::Sha256;
-use std::collections::HashSet;
+use parquet::file::metadata::ParquetMetaDataReader;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 const LEAST: usize = 8 << 10;
 const MOST: usize = 128 << 10;
@@ -47,11 +49,51 @@ fn gear() -> [u64; 256] {
 pub struct Held(HashSet<Sha256>);
 
 impl Held {
-    /// Keep the chunks of `bytes`; returns how many bytes of it were held before.
-    pub fn keep(&mut self, bytes: &[u8]) -> usize {
-        let chunks = chunks(bytes);
-        let reused = chunks.iter().filter(|(digest, _)| self.0.contains(digest)).map(|(_, length)| length).sum();
-        self.0.extend(chunks.iter().map(|(digest, _)| *digest));
-        reused
+    /// Keep the chunks of `bytes`; returns the ranges that were not held before, in order.
+    pub fn keep(&mut self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut new = Vec::new();
+        let mut at = 0;
+        for (digest, length) in chunks(bytes) {
+            if self.0.insert(digest) {
+                new.push(at..at + length);
+            }
+            at += length;
+        }
+        new
+    }
+}
+
+/// Bytes of a set, and how many of them are new, by column; what lies between the columns is `filters and indexes`.
+#[derive(Default)]
+pub struct ByColumn(pub BTreeMap<String, (usize, usize)>);
+
+impl ByColumn {
+    /// Add a Parquet file of which the ranges `new` are new.
+    pub fn add(&mut self, file: Vec<u8>, new: &[Range<usize>]) {
+        let length = file.len();
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(file)).unwrap();
+        let mut at = 0;
+        for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+            let (start, bytes) = column.byte_range();
+            let range = start as usize..(start + bytes) as usize;
+            self.put("filters and indexes", at..range.start, new);
+            at = range.end;
+            self.put(&column.column_path().string(), range, new);
+        }
+        self.put("filters and indexes", at..length, new);
+    }
+
+    fn put(&mut self, name: &str, range: Range<usize>, new: &[Range<usize>]) {
+        let first = new.partition_point(|part| part.end <= range.start);
+        let inside = new[first..].iter().take_while(|part| part.start < range.end);
+        let fresh: usize = inside.map(|part| part.end.min(range.end) - part.start.max(range.start)).sum();
+        let sums = self.0.entry(name.to_owned()).or_default();
+        sums.0 += range.len();
+        sums.1 += fresh;
+    }
+
+    /// All bytes, and the new ones.
+    pub fn sums(&self) -> (usize, usize) {
+        self.0.values().fold((0, 0), |(all, new), (a, n)| (all + a, new + n))
     }
 }

@@ -6,12 +6,13 @@ use crate::job::export::{self, ExportError, ExportOptions, ExportSummary, Tier};
 use crate::job::model::find_model;
 use crate::store::RunId;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// Folder of the set; files in it that no export wrote are kept [default: exports/corpus]
-    #[arg(long, value_name = "DIR")]
+    /// Folder of the set, or s3://BUCKET/PREFIX (a build with `--features s3`; AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+    /// AWS_REGION and AWS_ENDPOINT_URL as usual); files in it that no export wrote are kept [default: exports/corpus]
+    #[arg(long, value_name = "DIR|ADDRESS")]
     out: Option<PathBuf>,
     /// Whose texts are included: those under a permissive licence, nobody's, or those of the repositories that
     /// `export.own` lists [default: permissive]
@@ -79,7 +80,11 @@ pub(super) fn options(
     model: Option<&PathBuf>,
 ) -> Result<ExportOptions, Failure> {
     let config = &context.config.export;
-    let mut options = ExportOptions::new(context.out(out));
+    let out = context.out(out);
+    let mut options = match address(&out) {
+        None => ExportOptions::new(out),
+        Some(address) => for_bucket(context, address)?,
+    };
     if let Some(word) = tier.or(config.license.as_deref()) {
         let known = Tier::ALL.into_iter().find(|(name, _)| *name == word);
         let (_, tier) = known.ok_or_else(|| {
@@ -96,9 +101,35 @@ pub(super) fn options(
         options.name.clone_from(name);
     }
     options.model = find_model(&context.model_places(model)?).map_err(Failure::usage)?;
-    options.contact.clone_from(&config.contact);
-    options.removal.clone_from(&config.removal);
+    // An empty word is none.
+    let said = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
+    options.contact = said(&config.contact);
+    options.removal = said(&config.removal);
     Ok(options)
+}
+
+/// The address that was given in place of a folder.
+pub(super) fn address(out: &Path) -> Option<&str> {
+    out.to_str().filter(|out| out.contains("://"))
+}
+
+/// A set for a bucket is made beside the corpus and sent from there.
+#[cfg(feature = "s3")]
+fn for_bucket(context: &Context, address: &str) -> Result<ExportOptions, Failure> {
+    let place = address.parse().map_err(Failure::usage)?;
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())));
+    let bucket = crate::bucket::Bucket::connect(place, variables).map_err(Failure::usage)?;
+    let mut work = context.db.clone().into_os_string();
+    work.push(".upload");
+    Ok(ExportOptions { bucket: Some(bucket), ..ExportOptions::new(work.into()) })
+}
+
+#[cfg(not(feature = "s3"))]
+fn for_bucket(_context: &Context, address: &str) -> Result<ExportOptions, Failure> {
+    Err(Failure::usage(format!(
+        "Failed to export to {address}: this build writes into folders only; build it with `--features s3` for s3://BUCKET/PREFIX"
+    )))
 }
 
 /// Unix milliseconds; a date stands for its end, UTC.

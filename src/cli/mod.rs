@@ -166,6 +166,17 @@ impl Context {
         asked.or(self.config.export.out.as_ref()).cloned().unwrap_or_else(|| PathBuf::from("exports/corpus"))
     }
 
+    /// [`Self::out`] of a command that writes into a folder only.
+    fn out_folder(&self, asked: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+        let out = self.out(asked);
+        match export::address(&out) {
+            None => Ok(out),
+            Some(address) => Err(Failure::usage(format!(
+                "{address} is no folder: name one with --out; only `aac export` writes into a bucket"
+            ))),
+        }
+    }
+
     /// Keep a corpus to one service: generated artifacts must never mix with real ones, nor those of two hosts.
     async fn claim(&self, store: &Store, service: &str) -> Result<(), Failure> {
         match store.setting(SERVICE).await? {

@@ -19,7 +19,10 @@ pub(super) struct ReportArgs {
 pub(super) async fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure> {
     let model = find_model(&context.model_places(args.model.as_ref())?).map_err(Failure::usage)?;
     let store = context.open().await?;
-    let file = args.out.clone().unwrap_or_else(|| context.out(None).join(report::FILE));
+    let file = match &args.out {
+        Some(file) => file.clone(),
+        None => context.out_folder(None)?.join(report::FILE),
+    };
     let summary = report::report(&store, &model, &file, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, text)?;

@@ -87,8 +87,8 @@ impl Table for ArtifactTable {
 
     const NAME: &'static str = "artifacts";
 
-    fn unit(record: &ArtifactRecord) -> &str {
-        &record.repo
+    fn place(record: &ArtifactRecord) -> (&str, &str) {
+        (&record.repo, &record.path)
     }
 
     fn columns(rows: &[ArtifactRecord]) -> Columns<'_, ArtifactRecord> {
@@ -108,7 +108,7 @@ impl Table for ArtifactTable {
                 c.string("dimension", Role::Enum, |t| &t.dimension);
                 c.string("value", Role::Enum, |t| &t.value);
                 c.string("rule", Role::Enum, |t| &t.rule);
-                c.real("confidence", |t| t.confidence);
+                c.real("confidence", Role::Enum, |t| t.confidence);
             },
         );
         c.string("mode", Role::Enum, |r| &r.mode);

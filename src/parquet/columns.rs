@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub enum Role {
     /// Nothing special.
     Plain,
+    /// A whole number: as differences, which are small where neighbours are alike.
+    Number,
     /// Few distinct values: dictionary-encoded inside the file.
     Enum,
     /// Looked up by value: Bloom filter.
@@ -59,14 +61,14 @@ impl<'a, R> Columns<'a, R> {
     pub fn integer(&mut self, name: &str, get: impl Fn(&R) -> i64) {
         let mut column = Int64Builder::new();
         self.rows.iter().for_each(|row| column.append_value(get(row)));
-        self.add(name, DataType::Int64, false, Role::Plain, Arc::new(column.finish()));
+        self.add(name, DataType::Int64, false, Role::Number, Arc::new(column.finish()));
     }
 
     /// An integer that a row may lack.
     pub fn maybe_integer(&mut self, name: &str, get: impl Fn(&R) -> Option<i64>) {
         let mut column = Int64Builder::new();
         self.rows.iter().for_each(|row| column.append_option(get(row)));
-        self.add(name, DataType::Int64, true, Role::Plain, Arc::new(column.finish()));
+        self.add(name, DataType::Int64, true, Role::Number, Arc::new(column.finish()));
     }
 
     /// A truth that every row has.
@@ -84,10 +86,10 @@ impl<'a, R> Columns<'a, R> {
     }
 
     /// A single-precision number that every row has.
-    pub fn real(&mut self, name: &str, get: impl Fn(&R) -> f32) {
+    pub fn real(&mut self, name: &str, role: Role, get: impl Fn(&R) -> f32) {
         let mut column = Float32Builder::new();
         self.rows.iter().for_each(|row| column.append_value(get(row)));
-        self.add(name, DataType::Float32, false, Role::Plain, Arc::new(column.finish()));
+        self.add(name, DataType::Float32, false, role, Arc::new(column.finish()));
     }
 
     /// A single-precision number that a row may lack.
@@ -109,7 +111,7 @@ impl<'a, R> Columns<'a, R> {
         let mut column = TimestampMicrosecondBuilder::new().with_timezone("UTC");
         self.rows.iter().for_each(|row| column.append_value(get(row).saturating_mul(1_000)));
         let kind = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        self.add(name, kind, false, Role::Plain, Arc::new(column.finish()));
+        self.add(name, kind, false, Role::Number, Arc::new(column.finish()));
     }
 
     /// A list of strings, never missing.

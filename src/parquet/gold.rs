@@ -63,8 +63,8 @@ impl Table for GoldTable {
 
     const NAME: &'static str = "gold";
 
-    fn unit(record: &GoldRecord) -> &str {
-        &record.repo
+    fn place(record: &GoldRecord) -> (&str, &str) {
+        (&record.repo, &record.path)
     }
 
     fn columns(rows: &[GoldRecord]) -> Columns<'_, GoldRecord> {

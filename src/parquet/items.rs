@@ -56,10 +56,9 @@ impl Table for ItemTable {
     type Record = ItemRecord;
 
     const NAME: &'static str = "items";
-    const GROUPS: usize = 2;
 
-    fn unit(record: &ItemRecord) -> &str {
-        &record.sha256
+    fn place(record: &ItemRecord) -> (&str, &str) {
+        (&record.repo, &record.path)
     }
 
     fn columns(rows: &[ItemRecord]) -> Columns<'_, ItemRecord> {
@@ -81,7 +80,7 @@ impl Table for ItemTable {
             |r| r.probabilities.as_deref(),
             |c| {
                 c.string("type", Role::Enum, |p| &p.knowledge_type);
-                c.real("probability", |p| p.probability);
+                c.real("probability", Role::Enum, |p| p.probability);
             },
         );
         c.maybe_real("risk", |r| r.risk);

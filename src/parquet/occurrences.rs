@@ -38,8 +38,8 @@ impl Table for OccurrenceTable {
 
     const NAME: &'static str = "occurrences";
 
-    fn unit(record: &OccurrenceRecord) -> &str {
-        &record.repo
+    fn place(record: &OccurrenceRecord) -> (&str, &str) {
+        (&record.repo, &record.path)
     }
 
     fn columns(rows: &[OccurrenceRecord]) -> Columns<'_, OccurrenceRecord> {

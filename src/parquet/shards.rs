@@ -5,7 +5,7 @@ use super::groups::Group;
 use super::{Columns, Role};
 use arrow_schema::{DataType, FieldRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{CdcOptions, EnabledStatistics, WriterProperties};
@@ -26,13 +26,11 @@ pub trait Table {
     type Record: Send + Sync;
     /// Name of the configuration, and the stem of its files.
     const NAME: &'static str;
-    /// How many groups share [`ShardOptions::group_rows`]: more than one where rows are small and change together, so that
-    /// a change leaves more groups as they are.
-    const GROUPS: usize = 1;
     /// The columns of `rows`; over no rows, the schema.
     fn columns(rows: &[Self::Record]) -> Columns<'_, Self::Record>;
-    /// What rows that belong together have in common: row groups end between two of these.
-    fn unit(record: &Self::Record) -> &str;
+    /// Repository and path: row groups end between two repositories, else between two files. Names and not contents,
+    /// since a name stays when a text changes.
+    fn place(record: &Self::Record) -> (&str, &str);
 }
 
 /// A column as readers see it.
@@ -101,8 +99,8 @@ pub enum ShardError {
 /// How shards are cut and packed.
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
-    /// Rows in a row group, at most. In its last quarter a group ends where the names of its rows say so: rows that come or
-    /// go then change their own group and not every later one.
+    /// Rows in a row group, on average. Between a quarter less and a quarter more, a group ends where the names of its rows
+    /// say so: rows that come or go then change their own group and not every later one.
     pub group_rows: usize,
     /// A shard is closed once it has this many bytes.
     pub shard_bytes: usize,
@@ -124,6 +122,18 @@ impl Default for ShardOptions {
             chunk_bytes: Some((64 << 10, 256 << 10)),
             footer: Vec::new(),
         }
+    }
+}
+
+impl ShardOptions {
+    /// Rows in a row group, at least; the last one may have fewer.
+    fn least_rows(&self) -> usize {
+        (self.group_rows - self.group_rows / 4).max(1)
+    }
+
+    /// Rows in a row group, at most.
+    fn most_rows(&self) -> usize {
+        (self.group_rows + self.group_rows / 4).max(1)
     }
 }
 
@@ -177,9 +187,8 @@ impl<T: Table> ShardSet<T> {
     /// Add a row. The order of calls is the order of rows.
     pub fn push(&mut self, record: T::Record) -> Result<(), ShardError> {
         self.pending.push(record);
-        let most = (self.options.group_rows / T::GROUPS).max(1);
-        if self.pending.len() > most {
-            let rest = self.pending.split_off(end_of_group::<T>(&self.pending, most));
+        if self.pending.len() > self.options.most_rows() {
+            let rest = self.pending.split_off(end_of_group::<T>(&self.pending, &self.options));
             self.groups.push(std::mem::replace(&mut self.pending, rest));
             if self.groups.len() >= rayon::current_num_threads().min(AT_ONCE) {
                 self.write_groups()?;
@@ -263,16 +272,18 @@ impl<T: Table> Drop for ShardSet<T> {
     }
 }
 
-/// How many of `rows`, `most` at most, make the first group: of the places between two units in the last quarter, the one
-/// before the unit with the least hash. Where the content decides, the same rows are cut at the same places again.
-fn end_of_group<T: Table>(rows: &[T::Record], most: usize) -> usize {
-    let least = (most - most / 4).max(1);
-    let begins = |at: &usize| match (rows.get(at - 1), rows.get(*at)) {
-        (Some(last), Some(next)) => T::unit(last) != T::unit(next),
-        _ => false,
+/// How many of `rows` make the first group: of the allowed places where a repository begins, else a file, the one whose
+/// name has the least hash. Where names decide, the same rows are cut at the same places again; and the wider the choice,
+/// the sooner two sets meet again at such a place after a repository that only one of them has.
+fn end_of_group<T: Table>(rows: &[T::Record], options: &ShardOptions) -> usize {
+    let (least, most) = (options.least_rows(), options.most_rows());
+    let begins = |at: usize| {
+        let ((old_repo, old_path), (repo, path)) = (T::place(rows.get(at - 1)?), T::place(rows.get(at)?));
+        let hash = |name: &str, seed| xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed);
+        let is_inside = old_repo == repo;
+        (!is_inside || old_path != path).then(|| (is_inside, hash(path, hash(repo, 0)), at))
     };
-    let hash = |at: &usize| rows.get(*at).map(|row| xxhash_rust::xxh3::xxh3_64(T::unit(row).as_bytes()));
-    (least..=most).filter(begins).min_by_key(hash).unwrap_or(most)
+    (least..=most).filter_map(begins).min().map_or(most, |(.., at)| at)
 }
 
 fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
@@ -280,7 +291,7 @@ fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_created_by(format!("aac {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(options.level).unwrap_or_default()))
-        .set_max_row_group_row_count(Some(options.group_rows))
+        .set_max_row_group_row_count(Some(options.most_rows()))
         .set_dictionary_enabled(false)
         .set_content_defined_chunking(options.chunk_bytes.map(|(least, most)| CdcOptions {
             min_chunk_size: least,
@@ -292,6 +303,7 @@ fn properties<T: Table>(options: &ShardOptions) -> WriterProperties {
         let path = ColumnPath::new(path.split('.').map(str::to_owned).collect());
         builder = match role {
             Role::Plain => builder,
+            Role::Number => builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
             Role::Enum => builder.set_column_dictionary_enabled(path, true),
             Role::Text => builder.set_column_statistics_enabled(path, EnabledStatistics::None),
             Role::Id => {
@@ -312,12 +324,16 @@ mod tests {
         repos.flat_map(|repo| (0..7).map(move |n| repo * 7 + n)).map(row).collect()
     }
 
+    fn of_400() -> ShardOptions {
+        ShardOptions { group_rows: 400, ..ShardOptions::default() }
+    }
+
     /// First repository of each group.
     fn groups(mut rows: Vec<OccurrenceRecord>) -> Vec<String> {
         let mut begins = Vec::new();
         while rows.len() > 500 {
-            let rest = rows.split_off(end_of_group::<OccurrenceTable>(&rows[..501], 500));
-            assert!((375..=500).contains(&rows.len()) && rows.last().map(|r| &r.repo) != rest.first().map(|r| &r.repo));
+            let rest = rows.split_off(end_of_group::<OccurrenceTable>(&rows[..501], &of_400()));
+            assert!((300..=500).contains(&rows.len()) && rows.last().map(|r| &r.repo) != rest.first().map(|r| &r.repo));
             begins.push(rows[0].repo.clone());
             rows = rest;
         }
@@ -332,16 +348,18 @@ mod tests {
         let after = groups(less);
         let same = before.iter().filter(|group| after.contains(group)).count();
         assert!(same + 8 > before.len(), "{same} of {} groups begin as before", before.len());
-        // One repository larger than a group leaves no choice.
-        let one: Vec<_> = (0..501).map(|_| OccurrenceRecord::default()).collect();
-        assert_eq!(end_of_group::<OccurrenceTable>(&one, 500), 500);
+        // In one repository larger than a group files decide, and one file leaves no choice.
+        let mut one: Vec<_> = (0..501).map(|_| OccurrenceRecord::default()).collect();
+        assert_eq!(end_of_group::<OccurrenceTable>(&one, &of_400()), 500);
+        one[321..].iter_mut().for_each(|row| row.path = "other".to_owned());
+        assert_eq!(end_of_group::<OccurrenceTable>(&one, &of_400()), 321);
     }
 
     /// The same bytes, however many groups are packed at once, with everything that belongs to a group.
     #[test]
     fn groups_keep_their_page_index_and_bloom_filters() {
         let dir = tempfile::tempdir().unwrap();
-        let options = ShardOptions { group_rows: 500, ..ShardOptions::default() };
+        let options = of_400();
         let written = [1, 4].map(|threads| {
             let folder = dir.path().join(threads.to_string());
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -116,6 +116,22 @@ fn ingest_status_and_export_print_one_json_document_each() {
 }
 
 #[test]
+fn a_bucket_is_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    repositories(&dir.path().join("repos"));
+    let build = aac(dir.path(), &["build", "--from", "repos", "--out", "s3://sets/one"]);
+    assert_eq!(build.status.code(), Some(2));
+    assert!(text(&build.stderr).contains("only `aac export` writes into a bucket"), "{}", text(&build.stderr));
+    assert!(!dir.path().join("s3:").exists());
+    #[cfg(not(feature = "s3"))]
+    {
+        let export = aac(dir.path(), &["export", "--out", "s3://sets/one"]);
+        assert_eq!(export.status.code(), Some(2));
+        assert!(text(&export.stderr).contains("--features s3"), "{}", text(&export.stderr));
+    }
+}
+
+#[test]
 fn completions_are_scripts_and_every_subcommand_has_a_page() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {

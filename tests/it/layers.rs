@@ -90,6 +90,7 @@ fn every_module_is_in_the_readme_and_imports_point_down_only() {
 fn outside_systems_have_one_room_each() {
     let homes = [
         ("sqlx", vec!["store"]),
+        ("object_store", vec!["bucket"]),
         ("octocrab", vec!["github"]),
         ("governor", vec!["github"]),
         ("reqwest", vec!["github", "llm"]),

@@ -29,6 +29,8 @@ mod encoder;
 mod export;
 #[cfg(feature = "app")]
 mod export_copy;
+#[cfg(feature = "s3")]
+mod export_s3;
 #[cfg(feature = "app")]
 mod github;
 #[cfg(feature = "app")]

@@ -9,9 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Everything that an export writes at the top of its folder.
-const ENTRIES: [&str; 6] = ["data", "classifier", "README.md", "croissant.json", "manifest.json", "attribution.csv"];
+pub(super) const ENTRIES: [&str; 6] =
+    ["data", "classifier", "README.md", "croissant.json", "manifest.json", "attribution.csv"];
 /// Lies in a set that is not whole.
-const INCOMPLETE: &str = ".incomplete";
+pub(super) const INCOMPLETE: &str = ".incomplete";
 
 /// Why a set could not be put in its place.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,8 @@ mod folder;
 mod gold;
 mod manifest;
 mod redacted;
+#[cfg(feature = "s3")]
+mod remote;
 mod rows;
 mod selection;
 mod sink;
@@ -77,8 +79,11 @@ impl Tier {
 /// What to export, and what its card says.
 #[derive(Debug, Clone)]
 pub struct ExportOptions {
-    /// The folder of the set.
+    /// The folder of the set; of one for a bucket, beside which folder it is made before it is sent.
     pub out: PathBuf,
+    /// The bucket that the set is for instead of a folder.
+    #[cfg(feature = "s3")]
+    pub bucket: Option<crate::bucket::Bucket>,
     /// Whose bodies.
     pub tier: Tier,
     /// One's own repositories: `OWNER` or `OWNER/NAME`.
@@ -106,6 +111,8 @@ impl ExportOptions {
     pub fn new(out: PathBuf) -> Self {
         Self {
             out,
+            #[cfg(feature = "s3")]
+            bucket: None,
             tier: Tier::default(),
             own: Vec::new(),
             as_of: None,
@@ -132,6 +139,10 @@ pub enum ExportError {
     /// The set could not be put in its place.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The set could not be put into its bucket.
+    #[cfg(feature = "s3")]
+    #[error(transparent)]
+    Bucket(#[from] crate::bucket::BucketError),
     /// A file beside the shards could not be written.
     #[error("Failed to write {path}: {source}", path = .path.display())]
     Write {
@@ -194,7 +205,7 @@ pub enum ExportError {
 /// What an export made.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExportSummary {
-    /// The folder.
+    /// The folder, or the address in a bucket.
     pub out: PathBuf,
     /// Shards, in order.
     pub shards: Vec<PathBuf>,
@@ -248,12 +259,15 @@ pub async fn export(
     let mut selection = Selection::new(repos, keys, &optouts, options);
     selection.web = Origin::of(store).await?.web().map(str::to_owned);
     let staging = folder::Staging::begin(&options.out)?;
+    #[cfg(feature = "s3")]
+    if let Some(bucket) = &options.bucket {
+        remote::begin(bucket, staging.path()).await?;
+    }
     monitor.begin("export", Some(selection.keys.len() as u64));
     let written = write(store, options, &runs, as_of, &selection, staging.path(), monitor).await;
     monitor.end();
     let (manifest, shards) = written?;
-    let out = staging.place().to_owned();
-    staging.publish()?;
+    let out = publish(options, staging, &manifest, monitor).await?;
     Ok(ExportSummary {
         shards: shards.iter().map(|name| out.join(name)).collect(),
         out,
@@ -268,6 +282,27 @@ pub async fn export(
         publishable: options.contact.is_some() && options.removal.is_some(),
         db_copy: None,
     })
+}
+
+/// Put a finished set in its place, and say where that is.
+async fn publish(
+    options: &ExportOptions,
+    staging: folder::Staging,
+    manifest: &Manifest,
+    monitor: &dyn Monitor,
+) -> Result<PathBuf, ExportError> {
+    #[cfg(feature = "s3")]
+    if let Some(bucket) = &options.bucket {
+        monitor.begin("upload", Some(manifest.files.len() as u64));
+        let sent = remote::publish(bucket, staging.path(), manifest, monitor).await;
+        monitor.end();
+        return sent.map(|()| bucket.place().to_string().into());
+    }
+    #[cfg(not(feature = "s3"))]
+    let _ = (options, manifest, monitor);
+    let out = staging.place().to_owned();
+    staging.publish()?;
+    Ok(out)
 }
 
 /// The last run that counts.

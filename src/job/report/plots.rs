@@ -206,8 +206,10 @@ pub(super) fn heat(
     const LABEL: u32 = 86;
     const HEAD: u32 = 84;
     const STEP: u32 = 26;
-    let width = 720u32.max(LABEL + columns.len() as u32 * 46);
-    let cell = f64::from(width - LABEL) / columns.len().max(1) as f64;
+    /// Room for the slanted name of the last column.
+    const TAIL: u32 = 40;
+    let width = 720u32.max(LABEL + columns.len() as u32 * 46 + TAIL);
+    let cell = f64::from(width - LABEL - TAIL) / columns.len().max(1) as f64;
     let height = HEAD + rows.len() as u32 * STEP + 4;
     let most = rows.iter().flat_map(|r| columns.iter().map(|c| at(r, c)).collect::<Vec<_>>()).max().unwrap_or(0).max(1);
     let total: Vec<(String, i64)> = rows.iter().map(|r| (r.clone(), columns.iter().map(|c| at(r, c)).sum())).collect();
@@ -239,15 +241,16 @@ pub(super) fn heat(
                 shade * 100.0
             );
             if n > 0 {
-                // On light pages only the darkest cells need light text, on dark ones every bright cell needs dark text.
+                // Black or white, whichever stands out: on light pages only the darkest cells need white text, on dark
+                // ones every bright cell needs black. At these shades both are 4.5 : 1 or better.
                 let dark = match shade {
-                    s if s > 0.85 => " i j",
+                    s if s > 0.89 => " i j",
                     s if s > 0.62 => " j",
                     _ => "",
                 };
                 let _ = write!(
                     svg,
-                    "<text x=\"{:.1}\" y=\"{}\" class=\"s m{dark}\">{}</text>",
+                    "<text x=\"{:.1}\" y=\"{}\" class=\"s m n{dark}\">{}</text>",
                     x + cell / 2.0,
                     y + 16,
                     count(n)
