@@ -167,9 +167,10 @@ impl Scope {
 /// every topic whose name the text mentions, unless that is a common word in the base. A constraint under no heading binds everywhere.
 pub struct Scopes<'t> {
     tree: &'t TopicTree,
-    /// Names worth looking for, and the topic of each pattern.
+    /// Names worth looking for, each once, and the topics of each: without their numbers many
+    /// sections can have one ("Billing 1", "Billing 2").
     names: Option<AhoCorasick>,
-    named: Vec<TopicId>,
+    named: Vec<Vec<TopicId>>,
     /// For every pattern, whether the items use it as a common word.
     common: Vec<bool>,
     /// For every topic, whether it or one above it makes its rules global.
@@ -227,17 +228,17 @@ const PLAIN_NAMES: &[&str] = &[
 impl<'t> Scopes<'t> {
     /// Prepare for the constraints of a base with this tree.
     pub fn new(tree: &'t TopicTree) -> Self {
-        let (mut patterns, mut named) = (Vec::new(), Vec::new());
+        let mut named: BTreeMap<String, Vec<TopicId>> = BTreeMap::new();
         let mut global = vec![false; tree.len()];
         for (index, topic) in tree.topics.iter().enumerate().skip(1) {
             let above = topic.parent.map_or(0, TopicId::index);
             global[index] = global[above] || makes_global(&topic.name);
             let name = plain(&topic.name);
             if name.len() >= 4 && !PLAIN_NAMES.contains(&name.as_str()) {
-                patterns.push(name);
-                named.push(TopicId(index as u32));
+                named.entry(name).or_default().push(TopicId(index as u32));
             }
         }
+        let (patterns, named): (Vec<String>, Vec<Vec<TopicId>>) = named.into_iter().unzip();
         let names = if patterns.is_empty() {
             None
         } else {
@@ -284,7 +285,8 @@ impl<'t> Scopes<'t> {
         }
         let mut ranges = vec![self.tree.subtree(topic)];
         let specific = self.mentions(text).filter(|pattern| !self.common[*pattern]);
-        ranges.extend(specific.map(|pattern| self.tree.subtree(self.named[pattern])));
+        let topics = specific.flat_map(|pattern| &self.named[pattern]);
+        ranges.extend(topics.map(|topic| self.tree.subtree(*topic)));
         Scope::of_ranges(ranges)
     }
 
@@ -404,6 +406,14 @@ mod tests {
         let marked = scopes.of("Never on Fridays (scope: deploy)", database);
         assert!(marked.covers(deploy) && !marked.covers(database));
         assert_eq!(scopes.of("Never [scope: everything]", database), Scope::Global);
+    }
+
+    #[test]
+    fn sections_of_one_name_are_all_meant() {
+        let tree = TopicTree::of_paths([&["Billing 1"][..], &["Billing 2"], &["Orders"]]);
+        let orders = tree.find(&["Orders"]).unwrap();
+        let scope = Scopes::new(&tree).of("Never change billing by hand", orders);
+        assert!((1..4).all(|topic| scope.covers(TopicId(topic))) && !scope.covers(TopicId::ROOT), "{scope:?}");
     }
 
     #[test]
