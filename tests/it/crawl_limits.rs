@@ -194,17 +194,20 @@ async fn the_token_of_an_app_is_renewed_before_it_expires_and_kept_until_then() 
 
 #[tokio::test]
 async fn no_graphql_point_is_asked_for_that_the_window_does_not_have() {
-    // Histories cost more than a point each; the last of a window must not be spent on one that needs two.
+    // Histories cost more than a point each; the last of a window must not be spent on one that needs two. One window for
+    // all: a request on its way from one to the next would be counted by whichever the machine's load decides.
     let limits = Limits::default().scaled(0.01);
-    let limits = Limits { graphql: aac::sandbox::Bucket { limit: 25, window_seconds: 0.7 }, ..limits };
+    let limits = Limits { graphql: aac::sandbox::Bucket { limit: 25, window_seconds: 3600.0 }, ..limits };
     let sandbox = sandbox(limits, Faults::default()).await;
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path()).await;
     let mut options = client(&sandbox);
     options.limits.graphql =
-        aac::github::Allowance { requests: Some(25), window: std::time::Duration::from_millis(700) };
+        aac::github::Allowance { requests: Some(25), window: std::time::Duration::from_secs(3600) };
+    options.deadline = Some(jiff::Timestamp::now() + jiff::SignedDuration::from_mins(30));
     let summary = run(&store, options).await;
-    assert_eq!(summary.outcome, Outcome::Done);
+    assert_eq!(summary.outcome, Outcome::Paused, "{summary:?}");
     assert_eq!(sandbox.stats().count("graphql", "primary_limit"), 0, "{summary:?}");
-    assert!(sandbox.stats().graphql_points > 25);
+    let points = sandbox.stats().graphql_points;
+    assert!((24..=25).contains(&points), "{points} of 25");
 }
