@@ -4,11 +4,12 @@ use crate::crawl::{corpus, sandbox, unlimited};
 use aac::corpus::GitOid;
 use aac::github::{GitHub, Options};
 use aac::job::crawl::{CrawlOptions, CrawlSummary, crawl};
+use aac::job::optout;
 use aac::job::refresh::{RefreshSummary, refresh};
 use aac::monitor::{Monitor, Silent};
 use aac::plan::targets::{Selection, Targets};
 use aac::sandbox::{Faults, Running, SandboxOptions, Source, serve};
-use aac::store::Store;
+use aac::store::{OptOutKey, Store};
 use aac::taxonomy::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -252,4 +253,27 @@ async fn what_graphql_never_answers_is_asked_of_rest_and_costs_nothing_while_it_
     assert_eq!((summary.outcome, summary.missed, summary.gone), (Outcome::Partial, 0, 0));
     assert!(summary.carried_over.repositories > 0 && !summary.failed.is_empty());
     assert_eq!(corpus(&store).await, before.0);
+}
+
+#[tokio::test]
+async fn who_opted_out_is_found_again_by_neither_a_refresh_nor_a_crawl() {
+    let sandbox = sandbox(unlimited(), Faults::default()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), "corpus.db").await;
+    cold(&store, &sandbox).await;
+    let all = corpus(&store).await;
+    let repos: BTreeSet<&str> = all.iter().map(|(repo, ..)| repo.as_str()).collect();
+    let owner = repos.first().unwrap().split('/').next().unwrap();
+    let repo = repos.last().unwrap();
+    for key in [OptOutKey::owner(owner), OptOutKey::repo(&repo.parse().unwrap())] {
+        optout::add(&store, &key, optout::ON_REQUEST).await.unwrap();
+    }
+    let is_out = |slug: &str| slug == *repo || slug.split('/').next() == Some(owner);
+    let stays: Corpus = all.iter().filter(|(slug, ..)| !is_out(slug)).cloned().collect();
+    assert!(!stays.is_empty() && stays.len() < all.len());
+    assert_eq!(corpus(&store).await, stays);
+    again(&store, &sandbox).await;
+    assert_eq!(corpus(&store).await, stays, "after a refresh");
+    cold(&store, &sandbox).await;
+    assert_eq!(corpus(&store).await, stays, "after a crawl");
 }
