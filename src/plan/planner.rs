@@ -200,8 +200,8 @@ impl Planner {
     }
 
     /// The next page to ask for. Nothing means that answers under way decide what comes next, that it
-    /// [wants to know where files lie](Self::wants_places), or that it [is done](Self::is_done). What is handed out must be answered by [`observe`](Self::observe),
-    /// [`refuse`](Self::refuse) or [`release`](Self::release).
+    /// [wants to know where files lie](Self::wants_places), or that it [is done](Self::is_done). What is handed out must
+    /// be answered by [`observe`](Self::observe), [`refuse`](Self::refuse) or [`release`](Self::release).
     pub fn next_request(&mut self) -> Option<Request> {
         let index = *self.active.iter().find(|index| self.walks[**index].wanted().is_some())?;
         let walk = &mut self.walks[index];

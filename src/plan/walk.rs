@@ -5,6 +5,7 @@ use crate::taxonomy::WindowState;
 
 /// How often one page is asked for before the window is called short.
 pub(super) const MAX_WALKS: u8 = 3;
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Page {
     #[default]
@@ -150,8 +151,8 @@ impl Walk {
             Page::Asked => return None,
             Page::Done { .. } => {}
         }
-        let again_and_enough = self.walks > 1 && self.distinct >= self.total.min(REACHABLE);
-        if again_and_enough {
+        // Asked again, and by now enough.
+        if self.walks > 1 && self.distinct >= self.total.min(REACHABLE) {
             return None;
         }
         match self.order {

@@ -21,7 +21,7 @@ const MAX_BODY: usize = 128 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(pub i64);
 
-/// A blob ready to be written. Made by [`Codec::encode`], which costs the time; writing it is cheap.
+/// A blob ready to be written. Made by [`Packer::encode`], which costs the time; writing it is cheap.
 #[derive(Debug, Clone)]
 pub struct NewBlob {
     /// Digest of the bytes.

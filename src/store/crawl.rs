@@ -228,6 +228,10 @@ impl Store {
 
     /// Record how windows stand.
     pub async fn put_windows(&self, run: RunId, rows: &[WindowRow]) -> Result<(), StoreError> {
+        // A walk that begins has nothing to tell.
+        if rows.is_empty() {
+            return Ok(());
+        }
         let mut tx = self.begin().await?;
         for row in rows {
             let id = self.window_id(&mut tx, run, &row.key).await?;

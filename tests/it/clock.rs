@@ -1,11 +1,9 @@
 //! A clock that was wrong and is set right, or the other way about: the next invocation goes on, and loses nothing.
 
-use crate::crawl::{corpus, plain, sandbox, unlimited};
+use crate::crawl::{command, corpus, plain, sandbox, unlimited};
 use crate::export_copy::sqlx_exec;
-use aac::sandbox::{Faults, Running};
+use aac::sandbox::Faults;
 use aac::store::Store;
-use std::path::Path;
-use std::process::{Command, Output};
 
 /// Every column that holds a time, in milliseconds.
 const TIMES: [(&str, &str); 7] = [
@@ -18,19 +16,6 @@ const TIMES: [(&str, &str); 7] = [
     ("etag", "updated_at"),
 ];
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
-
-fn crawl(db: &Path, sandbox: &Running, more: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aac"))
-        .args(["crawl", "-q", "--forks", "--platform", "claude", "--platform", "universal", "--db"])
-        .arg(db)
-        .args(more)
-        .current_dir(db.parent().unwrap())
-        .env("GITHUB_API_URL", sandbox.url())
-        .env("GITHUB_GRAPHQL_URL", sandbox.graphql_url())
-        .env("GITHUB_TOKEN", "sandbox")
-        .output()
-        .unwrap()
-}
 
 /// Make everything that is stored look as if it had been written by a clock that was `by` milliseconds ahead, in a
 /// moment when every allowance was used up.
@@ -51,14 +36,14 @@ async fn a_clock_that_jumps_between_two_invocations_costs_neither_time_nor_files
         let sandbox = sandbox(unlimited(), Faults::default()).await;
         let dir = tempfile::tempdir().unwrap();
         let db = dir.path().join("corpus.db");
-        let first = crawl(&db, &sandbox, &["--max-requests", "25"]);
+        let first = command(&["crawl", "--forks", "--max-requests", "25"], &db, &sandbox).output().unwrap();
         assert_eq!(first.status.code(), Some(5), "{first:?}");
         let store = Store::open(&db).await.unwrap();
         shift(&store, by).await;
         store.close().await;
         let asked = sandbox.stats().count("code_search", "ok");
         // A reset a year ahead must not be waited for: the test would not end.
-        let rest = crawl(&db, &sandbox, &[]);
+        let rest = command(&["crawl", "--forks"], &db, &sandbox).output().unwrap();
         assert_eq!(rest.status.code(), Some(0), "{by}: {rest:?}");
         let store = Store::open(&db).await.unwrap();
         assert_eq!(corpus(&store).await, whole, "{by}");

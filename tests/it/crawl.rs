@@ -10,6 +10,7 @@ use aac::store::Store;
 use aac::taxonomy::Outcome;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,20 @@ pub(crate) async fn sandbox(limits: Limits, faults: Faults) -> Running {
     serve(SandboxOptions { limits, faults, seed: 7, ..SandboxOptions::new(Source::Synthetic(ARTIFACTS)) })
         .await
         .unwrap()
+}
+
+/// `aac` with these arguments on the corpus `db`, against the sandbox, for two platforms.
+pub(crate) fn command(args: &[&str], db: &Path, sandbox: &Running) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aac"));
+    command
+        .args(args)
+        .args(["-q", "--platform", "claude", "--platform", "universal", "--db"])
+        .arg(db)
+        .current_dir(db.parent().unwrap())
+        .env("GITHUB_API_URL", sandbox.url())
+        .env("GITHUB_GRAPHQL_URL", sandbox.graphql_url())
+        .env("GITHUB_TOKEN", "sandbox");
+    command
 }
 
 pub(crate) fn unlimited() -> Limits {

@@ -1,28 +1,19 @@
 //! A real process is killed again and again: nothing stored is lost, nothing finished is asked again.
 
-use crate::crawl::{corpus, plain, sandbox, unlimited};
+use crate::crawl::{command, corpus, plain, sandbox, unlimited};
 use aac::plan::targets::Targets;
 use aac::sandbox::{Faults, Running};
 use aac::store::Store;
 use aac::taxonomy::ForkFamily;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// Kills while windows are walked (and contents are read beside), and kills while only contents and histories are read.
 const KILLS: u64 = 14;
 
 fn start(db: &Path, sandbox: &Running) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_aac"))
-        .args(["crawl", "-q", "--forks", "--platform", "claude", "--platform", "universal", "--db"])
-        .arg(db)
-        .current_dir(db.parent().unwrap())
-        .env("GITHUB_API_URL", sandbox.url())
-        .env("GITHUB_GRAPHQL_URL", sandbox.graphql_url())
-        .env("GITHUB_TOKEN", "sandbox")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+    command(&["crawl", "--forks"], db, sandbox).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// Answers that left the sandbox so far, of all kinds.

@@ -1,28 +1,14 @@
 //! What goes wrong during a refresh costs time, never data: bad answers, kills at any moment, an older schema.
 
-use crate::crawl::{corpus, sandbox, unlimited};
+use crate::crawl::{command, corpus, sandbox, unlimited};
 use crate::refresh::{again, cold, fresh, open, two_crawled};
 use aac::job::refresh::CorpusLock;
 use aac::sandbox::{Faults, Running};
 use aac::store::Store;
 use aac::taxonomy::Outcome;
 use serde_json::Value;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::Duration;
-
-fn aac(args: &[&str], db: &Path, sandbox: &Running) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aac"));
-    command
-        .args(args)
-        .args(["-q", "--platform", "claude", "--platform", "universal", "--db"])
-        .arg(db)
-        .current_dir(db.parent().unwrap())
-        .env("GITHUB_API_URL", sandbox.url())
-        .env("GITHUB_GRAPHQL_URL", sandbox.graphql_url())
-        .env("GITHUB_TOKEN", "sandbox");
-    command
-}
 
 #[tokio::test]
 async fn bad_answers_of_every_kind_are_never_read_as_gone() {
@@ -94,7 +80,7 @@ async fn a_process_killed_at_any_moment_loses_nothing() {
     let (mut checking, mut searching) = (0, 0);
     let searched = sandbox.stats().total("code_search");
     let mut dice = 0x9E37_79B9_7F4A_7C15_u64;
-    let start = || -> Child { aac(&["refresh"], &db, &sandbox).stdout(Stdio::null()).spawn().unwrap() };
+    let start = || -> Child { command(&["refresh"], &db, &sandbox).stdout(Stdio::null()).spawn().unwrap() };
     loop {
         let from = answered(&sandbox);
         let mut child = start();
@@ -153,7 +139,7 @@ async fn the_command_keeps_its_contract() {
     let sandbox = sandbox(unlimited(), Faults::default()).await;
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("corpus.db");
-    let absent = aac(&["refresh"], &db, &sandbox).output().unwrap();
+    let absent = command(&["refresh"], &db, &sandbox).output().unwrap();
     assert_eq!(absent.status.code(), Some(1), "{absent:?}");
     assert!(String::from_utf8_lossy(&absent.stderr).contains("aac crawl"), "{absent:?}");
     let store = open(dir.path(), "corpus.db").await;
@@ -162,18 +148,18 @@ async fn the_command_keeps_its_contract() {
     assert!(sandbox.evolve(1).await);
 
     let held = CorpusLock::take(&db, "crawl").unwrap();
-    let refused = aac(&["refresh"], &db, &sandbox).output().unwrap();
+    let refused = command(&["refresh"], &db, &sandbox).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.contains("aac crawl") && text.contains(&std::process::id().to_string()), "{text}");
     drop(held);
 
     let metrics = dir.path().join("aac.prom");
-    let paused = aac(&["refresh", "--json", "--max-requests", "3"], &db, &sandbox).output().unwrap();
+    let paused = command(&["refresh", "--json", "--max-requests", "3"], &db, &sandbox).output().unwrap();
     assert_eq!(paused.status.code(), Some(5), "{paused:?}");
     assert_eq!(json(&paused)["outcome"], "paused");
     assert!(json(&paused)["carried_over"]["searches"].as_u64().unwrap() > 0);
-    let done = aac(&["refresh", "--json", "--metrics", metrics.to_str().unwrap()], &db, &sandbox).output().unwrap();
+    let done = command(&["refresh", "--json", "--metrics", metrics.to_str().unwrap()], &db, &sandbox).output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     let told = json(&done);
     for field in ["added", "changed", "unchanged", "missed", "gone"] {
@@ -188,10 +174,10 @@ async fn the_command_keeps_its_contract() {
         let (name, value) = line.rsplit_once(' ').unwrap();
         assert!(name.starts_with("aac_") && value.parse::<f64>().is_ok(), "{line}");
     }
-    let quiet = aac(&["refresh"], &db, &sandbox).output().unwrap();
+    let quiet = command(&["refresh"], &db, &sandbox).output().unwrap();
     let text = String::from_utf8_lossy(&quiet.stdout).into_owned();
     assert!(text.lines().next().unwrap().starts_with("aac refresh done: 0 added, 0 changed"), "{text}");
     // A crawl of what was crawled says so, and walks.
-    let mut crawl = aac(&["crawl", "--forks", "--max-requests", "1"], &db, &sandbox);
+    let mut crawl = command(&["crawl", "--forks", "--max-requests", "1"], &db, &sandbox);
     assert_eq!(crawl.output().unwrap().status.code(), Some(5));
 }
