@@ -1,6 +1,7 @@
 //! Fine-tune a sentence encoder on labels, epoch by epoch, so that a break costs one epoch at most.
 
 use super::encoders::EncoderPlace;
+use super::file::replace;
 use super::train::{HeldOutFigures, TrainJobError};
 use crate::classify::linear::LinearModel;
 use crate::classify::tuned::TunedFiles;
@@ -13,7 +14,6 @@ use crate::train::tuned::{
     Course, FloorPoint, Said, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle,
 };
 use serde::Serialize;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,14 +152,4 @@ async fn epoch(mut trainer: Trainer, monitor: &dyn Monitor) -> Result<(Trainer, 
         }
     }
     Ok(work.await?)
-}
-
-/// Put `bytes` in the place of the file at `path` in one step: a kill leaves the old file or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let mut file = std::fs::File::create(&beside)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)
 }

@@ -116,7 +116,7 @@ impl LlmClassifier {
         };
         let question = match variant {
             LlmVariant::SafetyMargin => Question::SafetyMargin {
-                domain: if usage.send_raw { usage.domain.clone() } else { redacted(&usage.domain) },
+                domain: if usage.send_raw { usage.domain.clone() } else { redact::redacted(&usage.domain) },
             },
             _ => Question::OneShot,
         };
@@ -175,11 +175,10 @@ impl LlmClassifier {
         self.answers.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Milliseconds that the model took for `items`, all together: what it was not asked about took none.
-    pub fn milliseconds(&self, items: &[ItemContext<'_>]) -> u64 {
+    /// Milliseconds that the model took for the questions of `keys`, all together.
+    pub fn milliseconds(&self, keys: &[Sha256]) -> u64 {
         let answers = self.answers.read().unwrap_or_else(PoisonError::into_inner);
-        let took = |request: &Request| answers.get(&request.key).map_or(0, |kept| kept.ms);
-        self.requests(items).iter().map(took).sum()
+        keys.iter().filter_map(|key| answers.get(key)).map(|kept| kept.ms).sum()
     }
 
     fn cascade(&self) -> CascadeOptions {
@@ -197,9 +196,9 @@ impl LlmClassifier {
         } else {
             let (before, after) = (item.before.unwrap_or_default(), item.after.unwrap_or_default());
             let text = redact::apply(item.text, &redact::spans_between(before, item.text, after));
-            let headings: Vec<String> = item.heading.iter().map(|heading| redacted(heading)).collect();
+            let headings: Vec<String> = item.heading.iter().map(|heading| redact::redacted(heading)).collect();
             let heading: Vec<&str> = headings.iter().map(String::as_str).collect();
-            let path = redacted(item.path);
+            let path = redact::redacted(item.path);
             self.prompter.prompt(&ItemContext { text: &text, heading: &heading, path: &path, ..*item })
         };
         (cache_key(&prompt, self.asker.model()), prompt)
@@ -286,10 +285,6 @@ impl LlmClassifier {
 
 fn uniform() -> Probabilities {
     Probabilities::from_weights([1.0; TYPES])
-}
-
-fn redacted(text: &str) -> String {
-    redact::apply(text, &redact::spans(text))
 }
 
 impl Classifier for LlmClassifier {

@@ -7,6 +7,7 @@ pub mod dedup;
 pub mod encoders;
 pub mod evaluate;
 pub mod export;
+mod file;
 pub mod finetune;
 pub mod gold;
 pub mod hydrate;

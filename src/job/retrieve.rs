@@ -1,6 +1,7 @@
 //! Search an index by words, by meaning, or by reading query and text together, with weights that the caller brings.
 
 use super::encoders::{EncoderFileError, EncoderPlace};
+use super::file::replace;
 use crate::encoder::cross::CrossEncoder;
 use crate::encoder::{Encoder, EncoderError};
 use crate::triage::{Dense, Index, VectorError, VectorStore, best_of, reorder};
@@ -77,9 +78,11 @@ impl Searcher {
             _ => None,
         };
         let same = kept.filter(|store| store.encoder() == encoder.id());
-        let (before, mut store) = (same.clone(), same.unwrap_or_else(|| VectorStore::new(encoder.id())));
+        let before = same.as_ref().map(VectorStore::count);
+        let mut store = same.unwrap_or_else(|| VectorStore::new(encoder.id()));
         let new = store.update(index, |texts| encoder.encode(&texts.iter().map(String::as_str).collect::<Vec<_>>()))?;
-        if let Some(path) = file.filter(|_| before.as_ref() != Some(&store)) {
+        // What came is counted in `new`; what only went leaves fewer than before.
+        if let Some(path) = file.filter(|_| new > 0 || before != Some(store.count())) {
             write_aside(path, &store.write())?;
         }
         Ok(Some(Embedded { dense: store.dense(index), new }))
@@ -110,7 +113,9 @@ impl Searcher {
 
 /// Where the vectors of the index in `index` are kept.
 pub fn vectors_of(index: &Path) -> PathBuf {
-    beside(index, ".vectors")
+    let mut name = index.as_os_str().to_owned();
+    name.push(".vectors");
+    name.into()
 }
 
 fn read_vectors(path: &Path) -> Result<VectorStore, SearchError> {
@@ -121,13 +126,5 @@ fn read_vectors(path: &Path) -> Result<VectorStore, SearchError> {
 
 /// Write a file aside and rename it, so that a reader never sees half of it.
 pub fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), SearchError> {
-    let aside = beside(path, ".new");
-    let failed = |source| SearchError::File { verb: "write", path: path.to_owned(), source };
-    std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, path)).map_err(failed)
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
+    replace(path, bytes).map_err(|source| SearchError::File { verb: "write", path: path.to_owned(), source })
 }

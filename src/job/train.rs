@@ -2,7 +2,8 @@
 //! and write the model with its card.
 
 use super::encoders::{EncoderFileError, EncoderPlace};
-use super::finetune::{CHECKPOINT, FinetuneReport, finetune, replace};
+use super::file::replace;
+use super::finetune::{CHECKPOINT, FinetuneReport, finetune};
 use super::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
 use super::model::{DESCRIPTION, LINEAR, ModelName, TENSORS, TOKENIZER, read_model};
 use crate::classify::linear::shipped;

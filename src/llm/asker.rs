@@ -1,18 +1,18 @@
 //! Asks many questions: each once, so many at a time, as long as the budget lasts.
 
+use super::LlmError;
 use super::budget::{Limits, Purse, Spent};
 use super::cache::{AnswerFile, Kept};
 use super::client::{Client, Sleeper};
 use super::endpoint::Endpoint;
 use super::retry::Policy;
 use super::wire::{Request, Turn};
-use super::{KEPT, LlmError};
 use crate::corpus::Sha256;
 use crate::monitor::Monitor;
 use futures_util::StreamExt as _;
 use serde::Serialize;
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How often a question is asked before its answers count as no use.
@@ -117,11 +117,6 @@ impl Asker {
         }
     }
 
-    /// Where answers are kept.
-    pub fn answers(&self) -> Option<&Path> {
-        self.file.as_ref().map(AnswerFile::path)
-    }
-
     /// Ask what was not answered before, and return all answers. `check` says what is wrong with an answer; such a one is
     /// complained of and asked for again, and in the end kept as none. Questions of one key are asked once.
     ///
@@ -134,10 +129,10 @@ impl Asker {
         monitor: &dyn Monitor,
     ) -> Result<Answers, LlmError> {
         let mut answers = Answers::new();
-        let mut open: HashMap<Sha256, Request> = HashMap::new();
-        let mut order = Vec::new();
+        let mut seen = HashSet::new();
+        let mut open = Vec::new();
         for request in requests {
-            if answers.contains_key(&request.key) || open.contains_key(&request.key) {
+            if !seen.insert(request.key) {
                 continue;
             }
             match self.file.as_ref().map(|file| file.get(&request.key)).transpose()?.flatten() {
@@ -146,21 +141,18 @@ impl Asker {
                     self.unusable.fetch_add(u64::from(kept.answer.is_none()), Ordering::Relaxed);
                     answers.insert(request.key, kept);
                 }
-                None => {
-                    order.push(request.key);
-                    open.insert(request.key, request);
-                }
+                None => open.push(request),
             }
         }
-        let total = order.len();
+        let total = open.len();
         let stopped = AtomicBool::new(false);
         let stopped = &stopped;
-        let work = order.iter().filter_map(|key| open.get(key)).map(|request| async move {
+        let work = open.iter().map(|request| async move {
             if stopped.load(Ordering::Relaxed) {
                 return None;
             }
             let answered = if monitor.stop_requested() {
-                Err(LlmError::Stopped { spent: self.purse.spent(), kept: KEPT })
+                Err(LlmError::Stopped { spent: self.purse.spent() })
             } else {
                 self.one(request, check, monitor, stopped).await
             };
@@ -201,7 +193,7 @@ impl Asker {
             let said: usize = turns.iter().map(|turn| turn.answer.len() + turn.complaint.len()).sum();
             let leave = self.purse.leave(request.system.len() + request.user.len() + said, request.max_tokens).await?;
             if stopped.load(Ordering::Relaxed) {
-                return Err(LlmError::Stopped { spent: self.purse.spent(), kept: KEPT });
+                return Err(LlmError::Stopped { spent: self.purse.spent() });
             }
             let Some(exchange) = self.client.exchange(request, &turns, leave, monitor).await? else {
                 // Refused for its own sake, for instance as too long. Another server may take it: not kept.

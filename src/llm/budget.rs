@@ -1,7 +1,7 @@
 //! What may be spent, and what was.
 
-use super::{KEPT, LlmError};
-use serde::{Deserialize, Serialize};
+use super::LlmError;
+use serde::Serialize;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 const BYTES_PER_TOKEN: f64 = 3.0;
 
 /// Prices in some currency for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
     /// Of what is asked.
     pub input: f64,
@@ -170,7 +170,7 @@ impl Purse {
             return Ok(None);
         }
         drop(state);
-        Err(LlmError::Budget { budget: self.budget(), spent: self.spent(), kept: KEPT })
+        Err(LlmError::Budget { budget: self.budget(), spent: self.spent() })
     }
 
     fn budget(&self) -> String {

@@ -33,7 +33,7 @@ struct Line {
 
 /// The file. Several processes may add to one: each line is written in one piece at its end.
 #[derive(Debug)]
-pub struct AnswerFile {
+pub(super) struct AnswerFile {
     path: PathBuf,
     inner: Mutex<Inner>,
 }
@@ -49,7 +49,7 @@ struct Inner {
 
 impl AnswerFile {
     /// Open the file at `path`, or make it and the folders it lies in.
-    pub fn open(path: &Path) -> Result<Self, LlmError> {
+    pub(super) fn open(path: &Path) -> Result<Self, LlmError> {
         let failed =
             |error: std::io::Error| LlmError::Answers { doing: "read", path: path.to_owned(), why: error.to_string() };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -82,7 +82,7 @@ impl AnswerFile {
     }
 
     /// Where it lies.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -91,7 +91,7 @@ impl AnswerFile {
     }
 
     /// The answer under `key`, where there is one.
-    pub fn get(&self, key: &Sha256) -> Result<Option<Kept>, LlmError> {
+    pub(super) fn get(&self, key: &Sha256) -> Result<Option<Kept>, LlmError> {
         // A panic elsewhere leaves the index as it was: it changes after the file.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(&(start, length)) = inner.places.get(key) else { return Ok(None) };
@@ -103,7 +103,7 @@ impl AnswerFile {
     }
 
     /// Keep `kept`, the answer of `model`, under `key`.
-    pub fn put(&self, key: Sha256, model: &str, kept: &Kept) -> Result<(), LlmError> {
+    pub(super) fn put(&self, key: Sha256, model: &str, kept: &Kept) -> Result<(), LlmError> {
         let line = Line { key, model: model.to_owned(), kept: kept.clone() };
         let line = serde_json::to_string(&line).map_err(|error| self.failed("write", &error))?;
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use super::budget::{Leave, Usage};
 use super::endpoint::{Api, Endpoint};
 use super::retry::{Failure, Policy, Step, named_wait, next_step};
 use super::wire::{self, Dialect, Reply, Request, Turn};
-use super::{KEPT, LlmError, seconds};
+use super::{LlmError, seconds};
 use crate::monitor::Monitor;
 use futures_util::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -112,7 +112,7 @@ impl Client {
         let mut tried = 0;
         loop {
             if monitor.stop_requested() {
-                return Err(LlmError::Stopped { spent: leave.spent(), kept: KEPT });
+                return Err(LlmError::Stopped { spent: leave.spent() });
             }
             let waits = self.waits.load(Ordering::SeqCst);
             drop(self.gate.read().await);
@@ -208,12 +208,12 @@ impl Client {
                     Some(wait) => format!("{why} (asks for {})", seconds(wait)),
                     None => why,
                 };
-                LlmError::Limited { host, status, why, kept: KEPT }
+                LlmError::Limited { host, status, why }
             }
             (Step::Pause, Failure::Status { .. }) => {
-                LlmError::Away { host, tries, why: format!("HTTP {status}: {why}"), kept: KEPT }
+                LlmError::Away { host, tries, why: format!("HTTP {status}: {why}") }
             }
-            (Step::Pause | Step::Again(_), _) => LlmError::Away { host, tries, why, kept: KEPT },
+            (Step::Pause | Step::Again(_), _) => LlmError::Away { host, tries, why },
             (Step::Refused, _) => LlmError::Refused { host, status, why },
         }
     }

@@ -14,7 +14,7 @@ mod wire;
 
 pub use asker::{Answers, Asker, AskerOptions, LlmReport};
 pub use budget::{Limits, Prices, Spent};
-pub use cache::{AnswerFile, Kept};
+pub use cache::Kept;
 pub use client::Sleeper;
 pub use endpoint::{Api, Endpoint, Key};
 pub use retry::Policy;
@@ -60,7 +60,7 @@ pub enum LlmError {
         why: String,
     },
     /// The server cannot be reached, or answers nothing whole.
-    #[error("Paused: {host} did not answer after {tries} tries: {why}; {kept}, the same command goes on")]
+    #[error("Paused: {host} did not answer after {tries} tries: {why}; {}, the same command goes on", KEPT)]
     Away {
         /// The server.
         host: String,
@@ -68,11 +68,9 @@ pub enum LlmError {
         tries: u32,
         /// What happened last.
         why: String,
-        /// What is kept.
-        kept: &'static str,
     },
     /// The server refuses for now, and for longer than is worth waiting.
-    #[error("Paused: {host} refuses for now (HTTP {status}): {why}; {kept}, the same command goes on")]
+    #[error("Paused: {host} refuses for now (HTTP {status}): {why}; {}, the same command goes on", KEPT)]
     Limited {
         /// The server.
         host: String,
@@ -80,26 +78,20 @@ pub enum LlmError {
         status: u16,
         /// What it said, or how long it wants to be left alone.
         why: String,
-        /// What is kept.
-        kept: &'static str,
     },
     /// The budget is used up.
-    #[error("Paused: the budget of {budget} is used up: {spent}; {kept}, the same command goes on")]
+    #[error("Paused: the budget of {budget} is used up: {spent}; {}, the same command goes on", KEPT)]
     Budget {
         /// What was allowed.
         budget: String,
         /// What was spent.
         spent: Spent,
-        /// What is kept.
-        kept: &'static str,
     },
     /// The user asked to stop.
-    #[error("Paused: {spent}; {kept}, the same command goes on")]
+    #[error("Paused: {spent}; {}, the same command goes on", KEPT)]
     Stopped {
         /// What was spent.
         spent: Spent,
-        /// What is kept.
-        kept: &'static str,
     },
     /// The file of answers cannot be read or written.
     #[error("Failed to {doing} the kept answers in {path}: {why}", path = .path.display())]

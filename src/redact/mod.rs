@@ -114,6 +114,11 @@ pub fn spans_between(before: &str, text: &str, after: &str) -> Vec<RedactionSpan
     merged
 }
 
+/// `text` with everything that must not be passed on replaced by its placeholder.
+pub fn redacted(text: &str) -> String {
+    apply(text, &spans(text))
+}
+
 /// `text` with each span replaced by its placeholder. `spans` must be those of this text.
 pub fn apply(text: &str, spans: &[RedactionSpan]) -> String {
     let mut out = String::with_capacity(text.len());

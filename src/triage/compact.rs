@@ -208,7 +208,8 @@ fn repeats<'b>(base: &'b Base, item: &Item, seen: &mut HashSet<&'b str>) -> bool
     !seen.insert(text) && item.kind != ItemKind::Row && !text.ends_with([':', '*'])
 }
 
-fn with_needs(base: &Base, index: usize, mut visit: impl FnMut(usize)) {
+/// `visit` an item and everything that it cannot be printed without.
+pub(super) fn with_needs(base: &Base, index: usize, mut visit: impl FnMut(usize)) {
     let mut next = Some(index);
     while let Some(index) = next {
         visit(index);

@@ -104,7 +104,8 @@ pub fn decompose(base: &Base, budget: Budget) -> Result<Decomposition, Box<TooNa
         let packed = orders(&needs, &groups, many).into_iter().map(|order| pack(base, &needs, &groups, &order, budget));
         let weight = |open: &Vec<Placed>| open.iter().map(Placed::weight).sum::<f64>();
         let Some(mut open) = packed.min_by(|a, b| weight(a).total_cmp(&weight(b))) else { break };
-        if !many {
+        // One partition is never heavier than two.
+        if !many && open.len() > 1 {
             open = improve(base, &needs, &groups, open, budget);
         }
         let partitions = print(base, &needs, &groups, open, budget);
@@ -112,7 +113,8 @@ pub fn decompose(base: &Base, budget: Budget) -> Result<Decomposition, Box<TooNa
         if best.as_ref().is_none_or(|(fewest, _)| copied < *fewest) {
             best = Some((copied, partitions));
         }
-        if many {
+        // Nothing copies less than nothing.
+        if many || best.as_ref().is_some_and(|(copied, _)| *copied == 0) {
             break;
         }
     }

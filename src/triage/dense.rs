@@ -109,7 +109,8 @@ fn scale(vector: &mut [f32]) {
 /// Scores in which the best `pool` entries of `scores` are ordered by `reranker`, above all others, which keep their
 /// order.
 pub fn rerank(index: &Index, query: &str, scores: &[f32], pool: usize, reranker: &dyn Rerank) -> Vec<f32> {
-    let pool = best_of(scores, pool.min(index.entries().len()));
+    let there = scores.len().min(index.entries().len());
+    let pool = best_of(&scores[..there], pool);
     let relevance: Vec<f32> = pool.par_iter().map(|at| reranker.relevance(query, &index.entries()[*at].text)).collect();
     reorder(scores, &pool, &relevance)
 }

@@ -73,9 +73,10 @@ impl Compression {
         }
         let text = unfenced(answer);
         let text = self.hidden.as_ref().map_or_else(|| text.to_owned(), |hidden| hidden.reveal(text));
-        let whole = base.reread(&text);
-        let cut = whole.tokens() > self.budget;
-        Some((Baseline::Head.compact(&whole, self.budget), cut))
+        if base.tokenizer().count(&text) <= self.budget {
+            return Some((text, false));
+        }
+        Some((Baseline::Head.compact(&base.reread(&text), self.budget), true))
     }
 }
 

@@ -59,6 +59,11 @@ impl VectorStore {
         &self.encoder
     }
 
+    /// How many vectors it holds.
+    pub fn count(&self) -> usize {
+        self.vectors.len()
+    }
+
     /// Embed what `index` holds and the store lacks, and forget what the index no longer holds. Returns how many texts
     /// were embedded. `embed` gives one vector a text, all of one length.
     pub fn update<E>(

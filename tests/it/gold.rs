@@ -86,7 +86,7 @@ pub(crate) async fn drawn(path: &Path, items: usize) -> Store {
     store
 }
 
-fn client() -> reqwest::Client {
+pub(crate) fn client() -> reqwest::Client {
     // An error means that another test of this process was first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()

@@ -239,10 +239,14 @@ fn table_9(found: &ClassifierEvaluation) -> String {
 /// What asking came to, and which variants have no figures.
 fn asked_text(report: Option<&LlmReport>, not_run: &[NotRun]) -> String {
     let mut out = report.map_or_else(String::new, |report| format!("{report}\n"));
-    let mut reasons: Vec<&str> = not_run.iter().map(|one| one.why).collect();
-    reasons.dedup();
-    for why in reasons {
-        let names: Vec<&str> = not_run.iter().filter(|one| one.why == why).map(|one| one.name).collect();
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in not_run {
+        match by_reason.iter_mut().find(|(why, _)| *why == one.why) {
+            Some((_, names)) => names.push(one.name),
+            None => by_reason.push((one.why, vec![one.name])),
+        }
+    }
+    for (why, names) in by_reason {
         out += &format!("not run: {}; {why}\n", names.join(", "));
     }
     out

@@ -3,11 +3,10 @@
 use super::super::llm::LlmArgs;
 use super::super::{Context, Failure};
 use crate::job::evaluate::compactor::{Compactor, LlmCompaction, LlmRounds, NOT_RUN};
-use crate::llm::{Asker, LlmReport};
+use crate::llm::LlmReport;
 use crate::triage::{Base, Outputs, paper_llm_compaction};
 use clap::Args;
 use serde::Serialize;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CompactorArgs {
@@ -26,24 +25,26 @@ pub(in crate::cli) struct ByModel {
 }
 
 impl CompactorArgs {
-    fn asker(&self, context: &Context) -> Result<Option<Arc<Asker>>, Failure> {
+    /// The model to compact with, where one is asked for.
+    pub(in crate::cli) fn compactor(&self, context: &Context) -> Result<Option<Compactor>, Failure> {
         if !self.llm {
             return Ok(None);
         }
         let missing = "Failed to use --llm: name an endpoint and its model with AAC_LLM_URL and AAC_LLM_MODEL, or url and \
                        model in [llm] of aac.toml, and put its key, if it has one, into AAC_LLM_KEY";
-        Ok(Some(self.model.asker(context)?.ok_or_else(|| Failure::usage(missing))?))
+        let asker = self.model.asker(context)?.ok_or_else(|| Failure::usage(missing))?;
+        Ok(Some(Compactor { asker, raw: self.model.usage(context).send_raw }))
     }
+}
 
-    /// What it makes of the bases, where it is asked for: by ratio, added to `others`.
-    pub(in crate::cli) async fn compaction(
-        &self,
+impl ByModel {
+    /// What the model makes of the bases, by ratio, added to `others`.
+    pub(in crate::cli) async fn of(
+        compactor: &Compactor,
         context: &Context,
         bases: &[Base],
         others: &mut [(f64, Vec<Outputs>)],
-    ) -> Result<Option<ByModel>, Failure> {
-        let Some(asker) = self.asker(context)? else { return Ok(None) };
-        let compactor = Compactor { asker: &asker, raw: self.model.usage(context).send_raw };
+    ) -> Result<Self, Failure> {
         let mut ratios = Vec::new();
         for (ratio, others) in others {
             let found = compactor.outputs(bases, *ratio, &context.terminal).await;
@@ -51,21 +52,7 @@ impl CompactorArgs {
             others.push(outputs);
             ratios.push(how);
         }
-        Ok(Some(ByModel { ratios, llm: asker.report() }))
-    }
-
-    /// Its rounds, where it is asked for.
-    pub(in crate::cli) async fn rounds(
-        &self,
-        context: &Context,
-        bases: &[Base],
-        rounds: usize,
-        ratio: f64,
-    ) -> Result<Option<LlmRounds>, Failure> {
-        let Some(asker) = self.asker(context)? else { return Ok(None) };
-        let compactor = Compactor { asker: &asker, raw: self.model.usage(context).send_raw };
-        let found = compactor.rounds(bases, rounds, ratio, &context.terminal).await;
-        Ok(Some(found.map_err(Failure::of_model)?))
+        Ok(Self { ratios, llm: compactor.asker.report() })
     }
 }
 

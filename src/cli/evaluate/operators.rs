@@ -162,18 +162,21 @@ struct Compaction {
 }
 
 pub(in crate::cli) async fn compaction(context: &Context, args: &CompactionArgs) -> Result<Exit, Failure> {
+    let model = args.compactor.compactor(context)?;
     let judged = args.common.judged(context)?;
     let bases = &judged.bases;
     let annotators = AnnotatorLabels::shipped()?;
     let labels: Vec<Labels> = bases.par_iter().map(|base| annotators.of(base)).collect();
     let labelled_items = labels.iter().flatten().flatten().count();
     let labels = if labelled_items > 0 { labels } else { Vec::new() };
-    let others = match &args.compressor {
-        Some(command) => compressed(command, bases)?,
-        None => RATIOS.map(|_| Vec::new()).to_vec(),
+    let mut others = RATIOS.map(|ratio| (ratio, Vec::new()));
+    if let Some(command) = &args.compressor {
+        compressed(command, bases, &mut others)?;
+    }
+    let by_model = match &model {
+        Some(model) => Some(ByModel::of(model, context, bases, &mut others).await?),
+        None => None,
     };
-    let mut others: Vec<(f64, Vec<Outputs>)> = RATIOS.into_iter().zip(others).collect();
-    let by_model = args.compactor.compaction(context, bases, &mut others).await?;
     let tables = Compaction {
         ratios: others.iter().map(|(ratio, others)| compaction_table(bases, &labels, *ratio, others)).collect(),
         labelled_items,
@@ -206,14 +209,14 @@ pub(in crate::cli) async fn compaction(context: &Context, args: &CompactionArgs)
     Ok(Exit::Done)
 }
 
-/// What another compressor makes of the texts, by ratio.
-fn compressed(command: &str, bases: &[Base]) -> Result<Vec<Vec<Outputs>>, Failure> {
+/// What another compressor makes of the texts, by ratio, added to `others`.
+fn compressed(command: &str, bases: &[Base], others: &mut [(f64, Vec<Outputs>)]) -> Result<(), Failure> {
     let mut bridge = Bridge::start(command).map_err(Failure::usage)?;
-    let mut at = |ratio: f64| {
+    for (ratio, others) in others {
         let refused = |base: &Base, error: &BridgeError| say(&format!("{} at {ratio} %: {error}", base.path()));
-        Ok(vec![outputs(&mut bridge, bases, ratio, refused)?])
-    };
-    RATIOS.into_iter().map(&mut at).collect()
+        others.push(outputs(&mut bridge, bases, *ratio, refused)?);
+    }
+    Ok(())
 }
 
 /// The same texts, judged by patterns alone.

@@ -2,6 +2,7 @@
 
 use super::classifier::{EvaluateError, contexts_of};
 use crate::classify::{Classifier, Thresholds};
+use crate::corpus::Sha256;
 use crate::job::llm::{LlmClassifier, LlmVariant};
 use crate::llm::LlmReport;
 use crate::monitor::Monitor;
@@ -51,19 +52,22 @@ impl AskedJob {
         let examples: Vec<&Example> = chosen.iter().map(|at| &examples[*at]).collect();
         let mut scored = Vec::new();
         for classifier in self.variants.iter().filter(|classifier| wanted(classifier.name())) {
-            let (requests, count) = contexts_of(&examples, |items| (classifier.requests(items), items.len()));
-            monitor.begin(classifier.name(), Some(requests.len() as u64));
-            classifier.ask(requests, monitor).await?;
+            let requests = contexts_of(&examples, |items| classifier.requests(items));
+            let keys: Vec<Sha256> = requests.iter().map(|request| request.key).collect();
+            // How far it is, the asker tells.
+            monitor.begin(classifier.name(), None);
+            let asked = classifier.ask(requests, monitor).await;
             monitor.end();
-            let (probs, took) =
-                contexts_of(&examples, |items| (classifier.probabilities_of(items), classifier.milliseconds(items)));
+            asked?;
+            let probs = contexts_of(&examples, |items| classifier.probabilities_of(items));
+            let took = classifier.milliseconds(&keys);
             let thresholds: Thresholds = classifier.thresholds();
             let held = chosen.iter().zip(probs);
             scored.push(Scored {
                 held: held
                     .map(|(index, probs)| HeldOut { index: *index, probs: probs.as_array().map(f64::from), thresholds })
                     .collect(),
-                microseconds: took as f64 * 1e3 / count.max(1) as f64,
+                microseconds: took as f64 * 1e3 / examples.len().max(1) as f64,
                 classifier: classifier.clone(),
             });
         }

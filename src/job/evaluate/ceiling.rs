@@ -1,7 +1,6 @@
 //! How far annotators agree with each other.
 
-use crate::classify::TYPES;
-use crate::classify::metrics::Confusion;
+use crate::agreement::{Table, View};
 use crate::taxonomy::KnowledgeType;
 use crate::train::labels::LabelRecord;
 use serde::Serialize;
@@ -21,52 +20,45 @@ pub struct Agreement {
     pub constraint_f1: f64,
 }
 
-/// The agreement over the items that two annotators labelled; nothing where there are none.
+/// The agreement over the items that two annotators labelled; nothing where there are none. A κ is 1 where both use one
+/// and the same type only.
 pub(super) fn agreement(records: &[LabelRecord]) -> Option<Agreement> {
-    let pairs: Vec<(KnowledgeType, KnowledgeType)> =
-        records.iter().filter_map(|r| Some((r.annotator_a?, r.annotator_b?))).collect();
-    if pairs.is_empty() {
-        return None;
-    }
-    let confusion = Confusion::of(pairs.iter().copied());
-    let binary = |t: KnowledgeType| if t == KnowledgeType::Constraint { t } else { KnowledgeType::Belief };
-    let constraint = Confusion::of(pairs.iter().map(|(a, b)| (binary(*a), binary(*b))));
+    let pairs: Vec<_> = records.iter().filter_map(|r| Some((r.annotator_a?, r.annotator_b?))).collect();
+    let table = Table::of_types(&pairs, View::Six);
+    let observed = table.observed().ok()?;
+    let constraint = table.by_class().into_iter().nth(View::Six.class(KnowledgeType::Constraint)?)?;
     Some(Agreement {
         items: pairs.len(),
-        observed: confusion.accuracy(),
-        kappa: kappa(&confusion),
-        constraint_kappa: kappa(&constraint),
-        constraint_f1: confusion.score(KnowledgeType::Constraint).f1,
+        observed,
+        kappa: table.cohen_kappa().unwrap_or(1.0),
+        constraint_kappa: constraint.kappa.unwrap_or(1.0),
+        constraint_f1: constraint.specific.unwrap_or(0.0),
     })
-}
-
-/// Cohen's κ (Cohen, 1960); 1 where both annotators use one and the same type only.
-fn kappa(confusion: &Confusion) -> f64 {
-    let total = confusion.total() as f64;
-    let expected: f64 = (0..TYPES)
-        .map(|t| {
-            let row: usize = confusion.0[t].iter().sum();
-            let column: usize = confusion.0.iter().map(|row| row[t]).sum();
-            row as f64 / total * (column as f64 / total)
-        })
-        .sum();
-    if expected < 1.0 { (confusion.accuracy() - expected) / (1.0 - expected) } else { 1.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use KnowledgeType::Belief;
+    use KnowledgeType::{Belief, Constraint};
+
+    fn labelled(pairs: &[(KnowledgeType, KnowledgeType, usize)]) -> Agreement {
+        let of = |&(a, b, count): &(_, _, usize)| {
+            let record = LabelRecord { annotator_a: Some(a), annotator_b: Some(b), ..LabelRecord::default() };
+            std::iter::repeat_n(record, count)
+        };
+        agreement(&pairs.iter().flat_map(of).collect::<Vec<_>>()).unwrap()
+    }
 
     #[test]
     fn kappa_is_that_of_the_textbook() {
         // Cohen's own kind of example: 20 + 15 of 50 agree where 0.5 is expected by chance.
-        let mut confusion = Confusion::of([]);
-        confusion.0[0][0] = 20;
-        confusion.0[0][1] = 5;
-        confusion.0[1][0] = 10;
-        confusion.0[1][1] = 15;
-        assert!((kappa(&confusion) - 0.4).abs() < 1e-12);
-        assert_eq!(kappa(&Confusion::of([(Belief, Belief)])), 1.0);
+        let both =
+            [(Constraint, Constraint, 20), (Constraint, Belief, 5), (Belief, Constraint, 10), (Belief, Belief, 15)];
+        let found = labelled(&both);
+        assert!((found.kappa - 0.4).abs() < 1e-12);
+        assert!((found.constraint_kappa - 0.4).abs() < 1e-12);
+        assert_eq!((found.items, found.observed, found.constraint_f1), (50, 0.7, 40.0 / 55.0));
+        assert_eq!(labelled(&[(Belief, Belief, 1)]).kappa, 1.0);
+        assert_eq!(agreement(&[]), None);
     }
 }

@@ -1,11 +1,13 @@
 //! A language model as a compactor, under the production prompt: one row of the compaction tables, one column of the rounds.
 
+use crate::corpus::Sha256;
 use crate::llm::{Asker, LlmError, LlmReport, Request};
 use crate::monitor::Monitor;
 use crate::triage::production::Compression;
 use crate::triage::{Base, Budget, Outputs, verbatim_recall};
 use rayon::prelude::*;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Why there are no figures of a language model.
 pub const NOT_RUN: &str = "language models as compactors: none was asked; add --llm, and name an endpoint with AAC_LLM_URL \
@@ -40,9 +42,9 @@ pub struct LlmRounds {
 }
 
 /// Asks a language model to compact.
-pub struct Compactor<'a> {
+pub struct Compactor {
     /// Who is asked.
-    pub asker: &'a Asker,
+    pub asker: Arc<Asker>,
     /// Send texts as they are.
     pub raw: bool,
 }
@@ -55,7 +57,7 @@ struct Compacted {
     tokens: u64,
 }
 
-impl Compactor<'_> {
+impl Compactor {
     /// Its name in tables.
     pub fn strategy(&self) -> String {
         format!("{}, production prompt", self.asker.model())
@@ -78,13 +80,19 @@ impl Compactor<'_> {
             max_tokens: asked.max_tokens,
         };
         let check = |answer: &str| Compression::complaint(answer).map_or(Ok(()), |why| Err(why.to_owned()));
-        let answers = self.asker.ask(asked.iter().map(request).collect(), &check, monitor).await?;
-        let read = |(asked, base): (&Compression, &Base)| {
-            let kept = answers.get(&asked.key(self.asker.model()))?;
+        let requests: Vec<Request> = asked.iter().map(request).collect();
+        let keys: Vec<Sha256> = requests.iter().map(|request| request.key).collect();
+        // How far it is, the asker tells.
+        monitor.begin("compact", None);
+        let answers = self.asker.ask(requests, &check, monitor).await;
+        monitor.end();
+        let answers = answers?;
+        let read = |((asked, key), base): ((&Compression, &Sha256), &Base)| {
+            let kept = answers.get(key)?;
             let (text, cut) = asked.output(base, kept.answer.as_deref()?)?;
             Some(Compacted { text, cut, ms: kept.ms, tokens: kept.tokens_in + kept.tokens_out })
         };
-        Ok(asked.par_iter().zip(bases).map(read).collect())
+        Ok(asked.par_iter().zip(&keys).zip(bases).map(read).collect())
     }
 
     /// What it makes of every base at `ratio` percent, for the table, and how it came to that.
@@ -94,9 +102,7 @@ impl Compactor<'_> {
         ratio: f64,
         monitor: &dyn Monitor,
     ) -> Result<(Outputs, LlmCompaction), LlmError> {
-        monitor.begin("compact", Some(bases.len() as u64));
         let found = self.compact(bases, Budget::Percent(ratio), monitor).await?;
-        monitor.end();
         let answered = found.iter().flatten().count();
         let mean =
             |of: fn(&Compacted) -> u64| found.iter().flatten().map(of).sum::<u64>() as f64 / answered.max(1) as f64;
@@ -125,9 +131,7 @@ impl Compactor<'_> {
         let mut now: Vec<Base> = first.iter().map(|base| (*base).clone()).collect();
         let mut recall = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            monitor.begin("compact", Some(now.len() as u64));
             let found = self.compact(&now, Budget::Percent(ratio), monitor).await?;
-            monitor.end();
             now = now
                 .par_iter()
                 .zip(&found)

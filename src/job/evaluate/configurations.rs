@@ -80,8 +80,9 @@ pub fn configurations(paths: &[PathBuf], take: Option<usize>) -> Result<Vec<Conf
             }
         }
         // A repository that cannot be read is one configuration less and stops no other.
+        let each = if take.is_some() { EACH } else { 1 };
         let read: Vec<Vec<Configuration>> =
-            repositories.par_iter().map(|source| largest(&source.path, &source.slug, &targets)).collect();
+            repositories.par_iter().filter_map(|source| largest(&source.path, &source.slug, &targets, each)).collect();
         for of_one in read {
             let mut of_one = of_one.into_iter();
             found.extend(of_one.next());
@@ -112,36 +113,33 @@ fn of_file(path: &Path) -> Result<Option<Configuration>, ConfigurationError> {
     Ok(decode(&bytes).1.map(|text| Configuration { name, path: read_as, text: text.into_owned() }))
 }
 
-/// The largest Markdown artifacts at the head of the repository at `path`, no two of one text; none when it cannot be read.
-fn largest(path: &Path, slug: &Slug, targets: &Targets) -> Vec<Configuration> {
-    let read = || -> Option<Vec<Configuration>> {
-        let repository = Repository::open(path).ok()?;
-        let reader = repository.reader();
-        let commit = reader.head(None, None).ok()?.commit?;
-        let wanted = |path: &str, mode: Mode| {
-            matches!(mode, Mode::File | Mode::Executable)
-                && is_markdown(path)
-                && !targets.is_vendored(path)
-                && targets.collected(path).is_some_and(|owner| !owner.weak)
-        };
-        let walk = reader.walk(commit, &wanted).ok()?;
-        let mut entries: Vec<(u64, String, _)> = walk
-            .entries
-            .iter()
-            .filter_map(|entry| Some((reader.header(entry.oid).ok()?.1, entry.display_path().into_owned(), entry.oid)))
-            .filter(|(size, ..)| SIZES.contains(&(*size as usize)))
-            .collect();
-        entries.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut seen = HashSet::new();
-        let texts = entries.into_iter().filter(|(_, _, oid)| seen.insert(*oid)).filter_map(|(_, path, oid)| {
-            let bytes = reader.read(oid, *SIZES.end() as u64).ok()?;
-            let text = decode(&bytes).1?.into_owned();
-            Some(Configuration { name: format!("{slug}:{path}"), path, text })
-        });
-        Some(texts.take(EACH).collect())
+/// The largest Markdown artifacts at the head of the repository at `path`, `each` at most, no two of one text; nothing
+/// when it cannot be read.
+fn largest(path: &Path, slug: &Slug, targets: &Targets, each: usize) -> Option<Vec<Configuration>> {
+    let repository = Repository::open(path).ok()?;
+    let reader = repository.reader();
+    let commit = reader.head(None, None).ok()?.commit?;
+    let wanted = |path: &str, mode: Mode| {
+        matches!(mode, Mode::File | Mode::Executable)
+            && is_markdown(path)
+            && !targets.is_vendored(path)
+            && targets.collected(path).is_some_and(|owner| !owner.weak)
     };
-    // A repository that cannot be read is one configuration less and stops no other.
-    read().unwrap_or_default()
+    let walk = reader.walk(commit, &wanted).ok()?;
+    let mut entries: Vec<(u64, String, _)> = walk
+        .entries
+        .iter()
+        .filter_map(|entry| Some((reader.header(entry.oid).ok()?.1, entry.display_path().into_owned(), entry.oid)))
+        .filter(|(size, ..)| SIZES.contains(&(*size as usize)))
+        .collect();
+    entries.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut seen = HashSet::new();
+    let texts = entries.into_iter().filter(|(_, _, oid)| seen.insert(*oid)).filter_map(|(_, path, oid)| {
+        let bytes = reader.read(oid, *SIZES.end() as u64).ok()?;
+        let text = decode(&bytes).1?.into_owned();
+        Some(Configuration { name: format!("{slug}:{path}"), path, text })
+    });
+    Some(texts.take(each).collect())
 }
 
 fn is_markdown(path: &str) -> bool {

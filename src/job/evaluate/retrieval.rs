@@ -169,13 +169,11 @@ pub fn evaluate_retrieval(
 /// The scores of BM25, and of an encoder and a cross-encoder where there are any.
 fn scored(index: &Index, queries: &[TaggedQuery], searcher: &Searcher) -> Result<Vec<Scored>, SearchError> {
     let mut scorers = vec![Scored::bm25(index, queries)];
-    let [encoder, reranker] = searcher.ids();
-    if encoder.is_some() {
-        let embedded = searcher.embed(index, None)?;
-        let dense = embedded.as_ref().map(|embedded| &embedded.dense);
-        let scores = queries.iter().map(|query| searcher.first(index, dense, &query.text)).collect::<Result<_, _>>()?;
-        scorers.push(Scored { name: "dense", scores });
+    if let Some(embedded) = searcher.embed(index, None)? {
+        let first = |query: &TaggedQuery| searcher.first(index, Some(&embedded.dense), &query.text);
+        scorers.push(Scored { name: "dense", scores: queries.iter().map(first).collect::<Result<_, _>>()? });
     }
+    let [_, reranker] = searcher.ids();
     if reranker.is_some() {
         let first = scorers.last().map(|scorer| scorer.scores.clone()).unwrap_or_default();
         let reread = queries.iter().zip(first).map(|(query, scores)| searcher.rerank(index, scores, &query.text));

@@ -42,11 +42,6 @@ pub struct ItemView {
     pub after: Vec<Neighbour>,
 }
 
-/// `text` as it may be shown and passed on.
-pub(super) fn shown(text: &str) -> String {
-    redact::apply(text, &redact::spans(text))
-}
-
 /// Whether an item has a text that can be shown.
 pub fn has_text(item: &GoldItemRow) -> bool {
     item.text.is_some() || (item.blob_id.is_some() && item.start.is_some() && item.stop.is_some())
@@ -60,12 +55,12 @@ pub async fn view(store: &Store, item: &GoldItemRow) -> Result<Option<ItemView>,
         path: item.path.clone(),
         line: item.line,
         kind: item.kind.clone(),
-        heading: item.headings().iter().map(|heading| shown(heading)).collect(),
+        heading: item.headings().iter().map(|heading| redact::redacted(heading)).collect(),
         before: Vec::new(),
         text,
         after: Vec::new(),
     };
-    let given = item.text.as_deref().map(shown).map(bare);
+    let given = item.text.as_deref().map(redact::redacted).map(bare);
     let (Some(blob), Some(start), Some(stop)) = (item.blob_id, item.start, item.stop) else { return Ok(given) };
     let body = store.body(BlobId(blob)).await?;
     let Some(text) = encoding::decode(&body).1 else { return Ok(given) };
@@ -78,15 +73,15 @@ pub async fn view(store: &Store, item: &GoldItemRow) -> Result<Option<ItemView>,
         spans
             .iter()
             .filter_map(|span| {
-                Some(Neighbour { text: shown(text.get(span.range())?), kind: span.kind.as_str().to_owned() })
+                Some(Neighbour { text: redact::redacted(text.get(span.range())?), kind: span.kind.as_str().to_owned() })
             })
             .collect()
     };
-    let mut view = bare(shown(own));
+    let mut view = bare(redact::redacted(own));
     if let Some(at) = at {
         view.before = around(at.saturating_sub(AROUND)..at);
         view.after = around(at + 1..(at + 1 + AROUND).min(found.items.len()));
-        view.heading = found.heading_path(&found.items[at], &text).into_iter().map(shown).collect();
+        view.heading = found.heading_path(&found.items[at], &text).into_iter().map(redact::redacted).collect();
     }
     Ok(Some(view))
 }

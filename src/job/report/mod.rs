@@ -4,6 +4,7 @@
 pub(in crate::job) mod plots;
 
 use crate::classify;
+use crate::job::file::replace;
 use crate::job::model::{FoundModel, ModelSource};
 use crate::job::service::Origin;
 use crate::monitor::Monitor;
@@ -13,7 +14,6 @@ use plots::{count, escape};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = include_str!("../../../exports/report.html");
@@ -75,13 +75,7 @@ pub async fn report(
     let failed = |source| ReportError::Write { path: file.to_owned(), source };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    std::fs::File::create(&part)
-        .and_then(|mut out| out.write_all(html.as_bytes()).and_then(|()| out.sync_all()))
-        .and_then(|()| std::fs::rename(&part, file))
-        .map_err(failed)?;
+    replace(file, html.as_bytes()).map_err(failed)?;
     Ok(ReportSummary { report: file.to_owned(), bytes: html.len() as u64, missing })
 }
 

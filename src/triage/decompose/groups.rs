@@ -9,7 +9,6 @@ use super::pack::{Placed, finish};
 use super::{SPLIT_ABOVE, TooNarrow};
 
 /// Items of one topic that stay together.
-#[derive(Clone)]
 pub(super) struct Group {
     pub(super) topic: TopicId,
     /// Ascending.

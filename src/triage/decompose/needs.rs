@@ -1,6 +1,7 @@
 //! What every topic calls for: the constraints that bind in it, and what printing an item costs.
 
 use super::super::base::Base;
+use super::super::compact::with_needs;
 use super::super::render::{Form, price_alone, price_heading};
 use super::super::topics::{Scope, TopicId};
 use super::super::verify::Guard;
@@ -63,17 +64,12 @@ impl Needs {
 }
 
 /// `items` and everything that one of them cannot be printed without, each once, ascending.
-pub(super) fn with_what_holds_them(base: &Base, mut items: Vec<usize>) -> Vec<usize> {
-    let mut at = 0;
-    while let Some(index) = items.get(at) {
-        if let Some(needed) = base.items()[*index].layout.needs {
-            items.push(needed as usize);
-        }
-        at += 1;
-    }
-    items.sort_unstable();
-    items.dedup();
-    items
+pub(super) fn with_what_holds_them(base: &Base, items: Vec<usize>) -> Vec<usize> {
+    let mut all = Vec::with_capacity(items.len());
+    items.into_iter().for_each(|index| with_needs(base, index, |needed| all.push(needed)));
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The topics of `items` and all above them, each once, ascending.

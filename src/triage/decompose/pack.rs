@@ -163,13 +163,7 @@ pub(super) fn print(
     }
     // A group alone fits for certain, so this comes to an end.
     if !homeless.is_empty() {
-        let tight: Vec<Placed> = if homeless.len() == 1 {
-            let mut placed = Placed::empty(base, needs);
-            placed.take(needs, homeless[0], &groups[homeless[0]]);
-            vec![placed]
-        } else {
-            pack(base, needs, groups, &homeless, budget)
-        };
+        let tight = pack(base, needs, groups, &homeless, budget);
         done.extend(print(base, needs, groups, tight, budget));
     }
     done

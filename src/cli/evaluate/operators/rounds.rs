@@ -44,9 +44,16 @@ struct Rounds {
 }
 
 pub(in crate::cli) async fn rounds(context: &Context, args: &RoundsArgs) -> Result<Exit, Failure> {
+    let model = args.compactor.compactor(context)?;
     let judged = args.common.judged(context)?;
     let (count, ratio) = ROUNDS;
-    let by_model = args.compactor.rounds(context, &judged.bases, count, ratio).await?;
+    let by_model = match &model {
+        Some(model) => {
+            let found = model.rounds(&judged.bases, count, ratio, &context.terminal).await;
+            Some(found.map_err(Failure::of_model)?)
+        }
+        None => None,
+    };
     let found = Tables { tables: rounds_table(&judged.bases, count, ratio), basis: Basis::of(&judged) };
     if let Some(path) = &args.figure {
         write_aside(path, rounds_figure(&found, by_model.as_ref()).as_bytes())?;
