@@ -37,8 +37,8 @@ pub(super) struct BuildArgs {
 
 pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Failure> {
     let targets = Arc::new(context.targets(&args.platforms)?);
-    context.out_folder(args.out.as_ref())?;
-    let export = super::export::options(context, args.out.as_ref(), None, args.model.as_ref())?;
+    let out = context.out_folder(args.out.as_ref())?;
+    let export = super::export::options(context, Some(&out), None, args.model.as_ref())?;
     let origin = if args.sandbox {
         Origin::Sandbox { artifacts: args.artifacts, seed: args.seed }
     } else if !args.from.is_empty() {

@@ -108,11 +108,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed)?;
-        sqlx::query("INSERT OR REPLACE INTO setting (key, value) VALUES (?, '0')")
-            .bind(REPACKED)
-            .execute(&mut *tx)
-            .await
-            .map_err(failed)?;
+        self.set_setting_in(&mut tx, REPACKED, "0").await?;
         self.commit(tx).await?;
         self.reload_codec().await?;
         Ok(true)

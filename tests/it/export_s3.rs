@@ -3,10 +3,11 @@
 
 use crate::cli::text;
 use crate::export::corpus;
+use crate::gold::client;
+use aac::corpus::Sha256;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -68,11 +69,6 @@ async fn proxy(to: &str) -> (String, Shared) {
     let app = axum::Router::new().fallback(pass).with_state((Arc::clone(&state), client()));
     tokio::spawn(async move { axum::serve(listener, app).await });
     (url, state)
-}
-
-fn client() -> reqwest::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
 async fn pass(State((shared, client)): State<(Shared, reqwest::Client)>, request: Request) -> Response {
@@ -146,8 +142,7 @@ fn whole(objects: &BTreeMap<String, Vec<u8>>) -> Option<u64> {
     let manifest: serde_json::Value = serde_json::from_slice(objects.get("set/manifest.json")?).unwrap();
     for file in manifest["files"].as_array().unwrap() {
         let bytes = &objects[&format!("set/{}", file["path"].as_str().unwrap())];
-        let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(file["sha256"], digest, "{file} is another one");
+        assert_eq!(file["sha256"], Sha256::of(bytes).to_string(), "{file} is another one");
     }
     manifest["configs"]["artifacts"]["rows"].as_u64()
 }

@@ -23,13 +23,12 @@ use crate::github::{self, GitHub, LedgerRow, Traffic};
 use crate::monitor::Monitor;
 use crate::plan::UnexpectedPage;
 use crate::plan::targets::Targets;
-use crate::store::{FailureRow, RunId, Store, StoreError, Training};
+use crate::store::{FailureRow, OptOuts, RunId, Store, StoreError, Training};
 use crate::tag::authors::AuthorRules;
 use crate::taxonomy::{ForkFamily, Outcome};
 use feed::Feed;
 use jiff::Timestamp;
 use serde::Serialize;
-use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -229,7 +228,7 @@ pub(in crate::job) struct Context<'a> {
     pub(in crate::job) monitor: &'a dyn Monitor,
     pub(in crate::job) run: RunId,
     pub(in crate::job) identity: String,
-    pub(in crate::job) optouts: HashSet<String>,
+    pub(in crate::job) optouts: OptOuts,
     pub(in crate::job) failed: Mutex<Vec<Failed>>,
     /// Leave a window once all that is left of it is known: this run has seen those files as they are stored.
     pub(in crate::job) skips_known: bool,
@@ -265,7 +264,7 @@ impl<'a> Context<'a> {
         let rows: Vec<LedgerRow> =
             store.ledger(&identity).await?.iter().filter_map(|(_, state)| serde_json::from_str(state).ok()).collect();
         github.restore_ledger(&rows);
-        let optouts = store.optouts().await?.into_iter().collect();
+        let optouts = store.opt_outs().await?;
         Ok(Self {
             store,
             github,
@@ -331,7 +330,7 @@ impl<'a> Context<'a> {
     }
 
     pub(in crate::job) fn opted_out(&self, slug: &Slug) -> bool {
-        self.optouts.contains(&slug.owner().to_ascii_lowercase()) || self.optouts.contains(&slug.key())
+        self.optouts.covers(slug)
     }
 
     pub(in crate::job) async fn save_ledger(&self) -> Result<(), StoreError> {

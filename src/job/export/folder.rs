@@ -8,9 +8,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What a set is; written last.
+pub(super) const MANIFEST: &str = "manifest.json";
+/// What people read of a set.
+pub(super) const CARD: &str = "README.md";
 /// Everything that an export writes at the top of its folder.
-pub(super) const ENTRIES: [&str; 6] =
-    ["data", "classifier", "README.md", "croissant.json", "manifest.json", "attribution.csv"];
+pub(super) const ENTRIES: [&str; 6] = ["data", "classifier", CARD, "croissant.json", MANIFEST, "attribution.csv"];
 /// Lies in a set that is not whole.
 pub(super) const INCOMPLETE: &str = ".incomplete";
 
@@ -92,7 +95,7 @@ impl Staging {
             Err(fs::TryLockError::Error(source)) => return Err(io("lock", &work)(source)),
         }
         recover(&work, &place)?;
-        if !place.join("manifest.json").exists()
+        if !place.join(MANIFEST).exists()
             && let Some(entry) = ENTRIES.into_iter().find(|entry| place.join(entry).exists())
         {
             return Err(FolderError::Foreign { path: place, entry });

@@ -280,6 +280,15 @@ impl Manifest {
     }
 }
 
+/// Add files that were written after the others, which are not read again.
+pub(super) fn add(set: &Path, names: &[&str], files: &mut Vec<FileInfo>) -> Result<(), ExportError> {
+    for name in names {
+        files.push(file(&set.join(name), (*name).to_owned())?);
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(())
+}
+
 /// Every file of a set with its digest, by path.
 pub(super) fn files(set: &Path) -> Result<Vec<FileInfo>, ExportError> {
     let mut found = Vec::new();
@@ -289,12 +298,9 @@ pub(super) fn files(set: &Path) -> Result<Vec<FileInfo>, ExportError> {
 }
 
 fn walk(folder: &Path, prefix: &str, found: &mut Vec<FileInfo>) -> Result<(), ExportError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| ExportError::Write { path, source }
-    };
-    for entry in fs::read_dir(folder).map_err(failed(folder))? {
-        let entry = entry.map_err(failed(folder))?;
+    let failed = |source| ExportError::Write { path: folder.to_owned(), source };
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if name.starts_with('.') {
             continue;
@@ -303,14 +309,18 @@ fn walk(folder: &Path, prefix: &str, found: &mut Vec<FileInfo>) -> Result<(), Ex
         if path.is_dir() {
             walk(&path, &format!("{inside}/"), found)?;
         } else {
-            let mut digest = Sha256::new();
-            let bytes = File::open(&path)
-                .and_then(|mut file| std::io::copy(&mut file, &mut HashWriter(&mut digest)))
-                .map_err(failed(&path))?;
-            found.push(FileInfo { path: inside, bytes, sha256: super::hex(&digest.finalize()) });
+            found.push(file(&path, inside)?);
         }
     }
     Ok(())
+}
+
+fn file(path: &Path, inside: String) -> Result<FileInfo, ExportError> {
+    let mut digest = Sha256::new();
+    let bytes = File::open(path)
+        .and_then(|mut file| std::io::copy(&mut file, &mut HashWriter(&mut digest)))
+        .map_err(|source| ExportError::Write { path: path.to_owned(), source })?;
+    Ok(FileInfo { path: inside, bytes, sha256: super::hex(&digest.finalize()) })
 }
 
 struct HashWriter<'a>(&'a mut Sha256);

@@ -293,10 +293,8 @@ async fn publish(
 ) -> Result<PathBuf, ExportError> {
     #[cfg(feature = "s3")]
     if let Some(bucket) = &options.bucket {
-        monitor.begin("upload", Some(manifest.files.len() as u64));
-        let sent = remote::publish(bucket, staging.path(), manifest, monitor).await;
-        monitor.end();
-        return sent.map(|()| bucket.place().to_string().into());
+        remote::publish(bucket, staging.path(), manifest, monitor).await?;
+        return Ok(bucket.place().to_string().into());
     }
     #[cfg(not(feature = "s3"))]
     let _ = (options, manifest, monitor);
@@ -367,9 +365,9 @@ async fn write(
     let mut manifest = manifest::complete(head, options, &tally, &written);
     manifest.files = manifest::files(work)?;
     text("croissant.json", croissant::render(&manifest, options))?;
-    text("README.md", card::render(&manifest, options))?;
-    manifest.files = manifest::files(work)?;
-    text("manifest.json", manifest.render())?;
+    text(folder::CARD, card::render(&manifest, options))?;
+    manifest::add(work, &["croissant.json", folder::CARD], &mut manifest.files)?;
+    text(folder::MANIFEST, manifest.render())?;
     Ok((manifest, shards))
 }
 

@@ -5,7 +5,7 @@
 //! `manifest.json` is not whole. An upload that was killed is mended by the next one, which finds either the old manifest,
 //! or none and what was sent.
 
-use super::folder::{ENTRIES, INCOMPLETE};
+use super::folder::{CARD, ENTRIES, INCOMPLETE, MANIFEST};
 use super::{ExportError, FolderError, Manifest};
 use crate::bucket::Bucket;
 use crate::monitor::Monitor;
@@ -14,8 +14,6 @@ use std::path::Path;
 
 /// Where files wait that are not at their names yet.
 const INCOMING: &str = ".incoming/";
-const MANIFEST: &str = "manifest.json";
-const CARD: &str = "README.md";
 
 /// See that a set may be put there and that the caller may write, before the work of making one. `work` holds the marker
 /// of an unfinished set.
@@ -52,13 +50,10 @@ pub(super) async fn publish(
         .collect();
     // Who reads along meets the card last.
     new.sort_by_key(|path| *path == CARD);
-    for path in &new {
-        if monitor.stop_requested() {
-            return Err(ExportError::Stopped);
-        }
-        bucket.send(&incoming(path), &work.join(path)).await?;
-        monitor.advance(1);
-    }
+    monitor.begin("upload", Some(new.len() as u64));
+    let sent = send(bucket, work, &new, monitor).await;
+    monitor.end();
+    sent?;
     bucket.remove(MANIFEST).await?;
     for path in &new {
         bucket.copy(&incoming(path), path).await?;
@@ -70,6 +65,18 @@ pub(super) async fn publish(
     let left = held.keys().filter(|name| name.starts_with(INCOMING)).cloned();
     for name in left.chain(new.iter().map(|path| incoming(path))).collect::<BTreeSet<_>>() {
         bucket.remove(&name).await?;
+    }
+    Ok(())
+}
+
+/// Send files of the set in `work` to where they wait.
+async fn send(bucket: &Bucket, work: &Path, paths: &[&str], monitor: &dyn Monitor) -> Result<(), ExportError> {
+    for path in paths {
+        if monitor.stop_requested() {
+            return Err(ExportError::Stopped);
+        }
+        bucket.send(&incoming(path), &work.join(path)).await?;
+        monitor.advance(1);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod note;
 mod source;
 mod write;
 
+use super::judging::now_ms;
 use crate::monitor::Monitor;
 use crate::plan::Targets;
 use crate::repos::{self, Found, Skipped};
@@ -125,11 +126,8 @@ pub async fn ingest(
 ) -> Result<IngestSummary, IngestError> {
     let paths = options.paths.clone();
     let discovery = blocking("the given directories", move || repos::discover(&paths)).await?;
-    let optouts: HashSet<String> = store.optouts().await?.into_iter().collect();
-    let opted_out = |found: &repos::Found| {
-        optouts.contains(&found.slug.key()) || optouts.contains(&found.slug.owner().to_ascii_lowercase())
-    };
-    let (found, out): (Vec<_>, Vec<_>) = discovery.found.into_iter().partition(|found| !opted_out(found));
+    let optouts = store.opt_outs().await?;
+    let (found, out): (Vec<_>, Vec<_>) = discovery.found.into_iter().partition(|found| !optouts.covers(&found.slug));
     let keys: Vec<String> = found.iter().map(|found| found.slug.key()).collect();
     let stored = store.repo_heads(&keys).await?.into_iter().map(|(key, (repo, _))| (key, repo)).collect();
     let ask = source::Ask { rev: options.rev.clone(), limit: options.max_bytes };
@@ -239,10 +237,6 @@ impl Job<'_> {
 
 fn left_out(path: String, skipped: Skipped) -> LeftOut {
     LeftOut { path, why: skipped.why, failed: skipped.failed }
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T, IngestError> {
