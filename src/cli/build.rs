@@ -3,8 +3,10 @@
 use super::output::count;
 use super::{Context, Exit, Failure};
 use crate::github::Endpoints;
+use crate::job::SERVICE;
 use crate::job::build::{self, BuildOptions, BuildSummary, Origin};
-use crate::job::crawl::CrawlOptions;
+use crate::job::crawl::{CrawlOptions, crawled_at};
+use crate::plan::Targets;
 use crate::store::Store;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -44,24 +46,14 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
     } else if !args.from.is_empty() {
         Origin::Local(args.from)
     } else {
-        match super::crawl::connect(context, None, None) {
-            Ok(github) => {
-                let crawl = CrawlOptions { forks: context.config.crawl.forks, ..CrawlOptions::default() };
-                Origin::GitHub { github, crawl }
-            }
-            // Without credentials a corpus that is there can still be brought up to date.
-            Err(_) if context.db.exists() => Origin::Kept,
-            Err(why) => {
-                let hint = "or build from what you have: `aac build --from DIR`, `aac build --sandbox`";
-                return Err(Failure { message: format!("{}; {hint}", why.message), ..why });
-            }
-        }
+        collected(context, &targets).await?
     };
     let _lock = match &origin {
         Origin::Sandbox { .. } | Origin::GitHub { .. } => Some(context.lock("build")?),
         Origin::Local(_) | Origin::Kept => None,
     };
     let store = Store::create(&context.db).await?;
+    store.refuse_copy("build")?;
     match &origin {
         Origin::Sandbox { .. } => context.claim(&store, Endpoints::SANDBOX).await?,
         Origin::GitHub { github, .. } => context.claim(&store, &github.options().endpoints.service()).await?,
@@ -79,13 +71,52 @@ pub(super) async fn run(context: &Context, args: BuildArgs) -> Result<Exit, Fail
     })
 }
 
-/// The closing screen: fits 80 × 24, as long as the paths in it are short.
-fn text(context: &Context, summary: &BuildSummary) -> String {
-    let db = (context.db != Path::new(crate::config::DEFAULT_DB)).then_some(context.db.as_path());
-    screen(summary, db)
+/// Where a build takes its artifacts from that was told nothing about it: GitHub while there is a crawl to begin or to go
+/// on with, else what the corpus holds. A corpus that is whole is never crawled anew behind its owner's back.
+async fn collected(context: &Context, targets: &Targets) -> Result<Origin, Failure> {
+    let crawl = CrawlOptions { forks: context.config.crawl.forks, ..CrawlOptions::default() };
+    let github = super::crawl::connect(context, None, None);
+    if context.db.exists() {
+        let store = context.open().await?;
+        store.refuse_copy("build")?;
+        let unfinished = store.unfinished_run("crawl").await?.is_some();
+        let crawled = crawled_at(&store, targets, &crawl).await?;
+        let is_local = store.setting(SERVICE).await?.is_none();
+        let holds_some = store.counts().await?.artifacts > 0;
+        store.close().await;
+        let kept = match (&github, crawled) {
+            _ if !holds_some => None,
+            (_, Some(at)) => {
+                Some(format!("This corpus was crawled at {at:.0} and is taken as it is; `aac refresh` collects what is new since."))
+            }
+            (_, None) if is_local && !unfinished => Some(
+                "This corpus was made on this machine and is taken as it is; `aac build --from DIR` reads the repositories \
+                 again, `aac crawl` adds those of GitHub."
+                    .to_owned(),
+            ),
+            (Err(why), None) => Some(format!("{}; nothing is collected, what is stored is judged and exported.", why.message)),
+            (Ok(_), None) => None,
+        };
+        if let Some(why) = kept {
+            context.tell(&why);
+            return Ok(Origin::Kept);
+        }
+    }
+    match github {
+        Ok(github) => Ok(Origin::GitHub { github, crawl }),
+        Err(why) => {
+            let hint = "or build from what you have: `aac build --from DIR`, `aac build --sandbox`";
+            Err(Failure { message: format!("{}; {hint}", why.message), ..why })
+        }
+    }
 }
 
-fn screen(summary: &BuildSummary, db: Option<&Path>) -> String {
+/// The closing screen: fits 80 × 24, as long as the paths in it are short.
+fn text(context: &Context, summary: &BuildSummary) -> String {
+    screen(summary, &context.db_flag())
+}
+
+fn screen(summary: &BuildSummary, db: &str) -> String {
     let counts = &summary.counts;
     let mut out = String::new();
     if summary.paused {
@@ -122,7 +153,6 @@ fn screen(summary: &BuildSummary, db: Option<&Path>) -> String {
     if let Some(report) = &summary.report {
         out += &line("to look at", report.display().to_string());
     }
-    let db = db.map_or_else(String::new, |db| format!(" --db {}", db.display()));
     out += "Next:\n";
     out += &line("look", format!("aac status{db}"));
     if summary.sandbox {
@@ -167,7 +197,7 @@ mod tests {
             paused: false,
         };
         for (sandbox, paused, db) in
-            [(true, false, None), (false, false, Some(Path::new("other.db"))), (true, true, None), (false, true, None)]
+            [(true, false, ""), (false, false, " --db other.db"), (true, true, ""), (false, true, "")]
         {
             (summary.sandbox, summary.paused) = (sandbox, paused);
             let screen = screen(&summary, db);

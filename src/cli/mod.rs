@@ -40,7 +40,7 @@ use crate::terminal::{Show, Terminal, say};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use output::Output;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const FIRST_STEPS: &str = "\
@@ -179,6 +179,7 @@ impl Context {
 
     /// Keep a corpus to one service: generated artifacts must never mix with real ones, nor those of two hosts.
     async fn claim(&self, store: &Store, service: &str) -> Result<(), Failure> {
+        store.refuse_copy("collect")?;
         match store.setting(SERVICE).await? {
             Some(held) if held == service => Ok(()),
             Some(held) => Err(Failure::usage(format!(
@@ -187,6 +188,11 @@ impl Context {
             ))),
             None => Ok(store.set_setting(SERVICE, service).await?),
         }
+    }
+
+    /// What names the corpus in a command to run next: nothing for the default one.
+    fn db_flag(&self) -> String {
+        if self.db == Path::new(config::DEFAULT_DB) { String::new() } else { format!(" --db {}", self.db.display()) }
     }
 
     /// One line for people beside the output, unless they asked for quiet.

@@ -3,6 +3,9 @@
 use super::output::{count, table};
 use super::{Context, Exit, Failure};
 use crate::github::LedgerRow;
+use crate::job::model::find_model;
+use crate::job::refresh::LockOwner;
+use crate::job::stale::{Stale, stale};
 use crate::store::{ChurnRow, Completeness, Counts, PlatformCount, RunRow};
 use clap::Args;
 use serde::Serialize;
@@ -26,6 +29,10 @@ struct Status {
     last_run: Option<LastRun>,
     /// The last runs that collected, newest first.
     churn: Vec<ChurnRow>,
+    /// What is not judged by today's rules.
+    stale: Stale,
+    /// The command that collects into the corpus now.
+    running: Option<LockOwner>,
     next: Vec<String>,
 }
 
@@ -49,6 +56,17 @@ pub(super) async fn run(context: &Context, _args: &StatusArgs) -> Result<Exit, F
     let store = context.open().await?;
     let counts = store.counts().await?;
     let runs = store.runs().await?;
+    // A model that cannot be read is `classify`'s to refuse; what the corpus holds can be told without it.
+    let model = match context.model_places(None).map(|places| find_model(&places)) {
+        Ok(Ok(found)) => Some(found.model.id()),
+        Ok(Err(error)) => {
+            context.tell(&format!("warning: {error}"));
+            None
+        }
+        Err(failure) => return Err(failure),
+    };
+    let stale = stale(&store, model.as_deref()).await?;
+    let running = LockOwner::of(&context.db);
     let status = Status {
         db: context.db.display().to_string(),
         bytes_on_disk: std::fs::metadata(&context.db).map(|m| m.len()).unwrap_or(0),
@@ -56,13 +74,22 @@ pub(super) async fn run(context: &Context, _args: &StatusArgs) -> Result<Exit, F
         completeness: store.completeness().await?,
         churn: store.churn(RUNS).await?,
         budget: store.ledgers().await?.iter().filter_map(|(_, state)| budget(state)).collect(),
-        next: next_steps(&counts, runs.last()),
+        next: Forward {
+            copy: store.is_copy(),
+            running: running.is_some(),
+            stale: stale.any(),
+            runs: &runs,
+            counts: &counts,
+        }
+        .steps(&context.db_flag()),
         last_run: runs.last().map(|run| LastRun {
             command: run.command.clone(),
             started_at: time(run.started_at),
             outcome: run.outcome.map_or_else(|| "interrupted".to_owned(), |o| o.to_string()),
         }),
         counts,
+        stale,
+        running,
     };
     context.output.print(&status, text)?;
     store.close().await;
@@ -79,22 +106,46 @@ fn budget(state: &str) -> Option<Budget> {
     Some(Budget { resource: row.resource, limit, left, resets_at: reset.map(time) })
 }
 
-/// What would bring the corpus forward, most useful first.
-fn next_steps(counts: &Counts, last: Option<&RunRow>) -> Vec<String> {
-    use crate::taxonomy::Outcome;
-    let mut next = Vec::new();
-    if let Some(run) = last.filter(|run| matches!(run.outcome, None | Some(Outcome::Paused | Outcome::Failed))) {
-        next.push(format!("aac {}   (goes on where the last run stopped)", run.command));
+/// What decides how the corpus is brought forward.
+struct Forward<'a> {
+    copy: bool,
+    running: bool,
+    stale: bool,
+    runs: &'a [RunRow],
+    counts: &'a Counts,
+}
+
+impl Forward<'_> {
+    /// What to run, most useful first; `db` goes behind every command.
+    fn steps(&self, db: &str) -> Vec<String> {
+        use crate::taxonomy::Outcome;
+        if self.copy {
+            return vec![format!("aac export{db}   (a copy for others: it is read, nothing extends it)")];
+        }
+        if self.running {
+            return vec![format!("aac status{db}   (again, to see how far it came)")];
+        }
+        let mut next = Vec::new();
+        let last = self.runs.last();
+        if let Some(run) = last.filter(|run| matches!(run.outcome, None | Some(Outcome::Paused | Outcome::Failed))) {
+            next.push(format!("aac {}{db}   (goes on where the last run stopped)", run.command));
+        }
+        if self.counts.artifacts == 0 {
+            next.push(format!("aac build{db} --from DIR   (or `aac crawl` with GITHUB_TOKEN set)"));
+            return next;
+        }
+        if self.stale {
+            next.push(format!("aac build{db}   (judges what is new and exports)"));
+        }
+        let collected = self.runs.iter().rev().find(|run| collects(&run.command));
+        if next.is_empty() && collected.is_some() {
+            next.push(format!("aac refresh{db}   (what is new, changed and gone since)"));
+        }
+        if !self.stale {
+            next.push(format!("aac export{db}   (everything is judged)"));
+        }
+        next
     }
-    if last.is_some_and(|run| matches!(run.outcome, Some(Outcome::Done | Outcome::Partial)) && collects(&run.command)) {
-        next.push("aac refresh   (what is new, changed and gone since)".to_owned());
-    }
-    if counts.artifacts == 0 {
-        next.push("aac build --from DIR   (or `aac crawl` with GITHUB_TOKEN set)".to_owned());
-    } else {
-        next.push("aac build   (brings every step up to date)".to_owned());
-    }
-    next
 }
 
 fn text(status: &Status) -> String {
@@ -112,6 +163,9 @@ fn text(status: &Status) -> String {
         count(counts.bytes / 1000),
         count(i64::try_from(status.bytes_on_disk / 1000).unwrap_or(i64::MAX)),
     );
+    if let Some(owner) = &status.running {
+        out += &format!("At work: {owner}\n");
+    }
     if let Some(run) = &status.last_run {
         out += &format!("Last run: {} at {}, {}\n", run.command, run.started_at, run.outcome);
     }
@@ -131,6 +185,23 @@ fn text(status: &Status) -> String {
     for budget in &status.budget {
         let until = budget.resets_at.as_ref().map_or_else(String::new, |at| format!(" until {at}"));
         out += &format!("{}: {} of {} requests left{until}\n", budget.resource, budget.left, budget.limit);
+    }
+    let stale = &status.stale;
+    let mut waiting = Vec::new();
+    for (step, texts, what) in [
+        ("segment", stale.segment, "texts"),
+        ("tag", stale.tag, "artifacts"),
+        ("classify", stale.classify.unwrap_or(0), "texts"),
+    ] {
+        if texts > 0 {
+            waiting.push(format!("{step} {} {what}", count(texts.try_into().unwrap_or(i64::MAX))));
+        }
+    }
+    if stale.dedup {
+        waiting.push("dedup all".to_owned());
+    }
+    if !waiting.is_empty() {
+        out += &format!("\nNot judged by today's rules: {}\n", waiting.join(", "));
     }
     out + "\nNext:\n  " + &status.next.join("\n  ")
 }

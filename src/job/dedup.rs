@@ -9,7 +9,7 @@ use crate::corpus::Sha256;
 use crate::dedup::{self, Clustering, Document, FrequencyBuilder, LineFrequencies, Options, Relation, Signature};
 use crate::encoding;
 use crate::monitor::Monitor;
-use crate::store::{BlobId, ClusterCounts, DuplicateRow, NewStatistics, Store, StoreError};
+use crate::store::{BlobId, ClusterCounts, DuplicateRow, NewStatistics, StatisticsRow, Store, StoreError};
 use futures_util::StreamExt as _;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -66,16 +66,25 @@ struct Holdings {
     fingerprint: Vec<u8>,
 }
 
+/// Whether these statistics are those of what the corpus holds.
+fn fits(current: Option<&StatisticsRow>, holdings: &Holdings) -> bool {
+    match current {
+        Some(current) => current.version == VERSION && current.input == holdings.fingerprint,
+        None => holdings.blobs.is_empty(),
+    }
+}
+
+/// Whether [`dedup`] would have nothing to do.
+pub(super) async fn is_fresh(store: &Store) -> Result<bool, JudgeError> {
+    Ok(fits(store.statistics().await?.as_ref(), &holdings(store).await?))
+}
+
 /// Bring clusters and line frequencies up to date.
 pub async fn dedup(store: &Store, monitor: &dyn Monitor) -> Result<DedupSummary, JudgeError> {
     let mut summary = DedupSummary::default();
     let holdings = holdings(store).await?;
     let current = store.statistics().await?;
-    let fresh = match &current {
-        Some(current) => current.version == VERSION && current.input == holdings.fingerprint,
-        None => holdings.blobs.is_empty(),
-    };
-    if !fresh {
+    if !fits(current.as_ref(), &holdings) {
         let mut run = LazyRun::new(store, "dedup");
         let outcome = recount(store, monitor, holdings, &mut run, &mut summary).await;
         monitor.end();
@@ -133,7 +142,11 @@ async fn recount(
     };
     summary.giants = compared.found.giants.iter().map(giant).collect();
     for giant in &summary.giants {
-        monitor.warn(&format!("{} blobs count as copies of {}: look whether they are", giant.members, giant.sha256));
+        monitor.warn(&format!(
+            "{} texts count as copies of the one with SHA-256 {}: a template, or files too alike to tell apart; the \
+             exported rows whose `cluster` is that name them",
+            giant.members, giant.sha256
+        ));
     }
     Ok(())
 }

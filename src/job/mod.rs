@@ -6,6 +6,7 @@ pub mod crawl;
 pub mod dedup;
 pub mod encoders;
 pub mod evaluate;
+pub mod explain;
 pub mod export;
 mod file;
 pub mod finetune;
@@ -22,6 +23,7 @@ pub mod report;
 pub mod retrieve;
 pub mod segment;
 mod service;
+pub mod stale;
 pub mod tag;
 pub mod train;
 

@@ -10,7 +10,8 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// The rules of this build.
-const VERSIONS: ReadingVersions = ReadingVersions { segment: segment::VERSION, redact: redact::VERSION as u32 };
+pub(super) const VERSIONS: ReadingVersions =
+    ReadingVersions { segment: segment::VERSION, redact: redact::VERSION as u32 };
 
 /// What a run did, and what the corpus holds after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

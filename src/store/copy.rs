@@ -203,6 +203,14 @@ impl Store {
         self.is_copy
     }
 
+    /// Refuse what `doing` would change, if this is a copy for others.
+    pub fn refuse_copy(&self, doing: &str) -> Result<(), StoreError> {
+        if self.is_copy {
+            return Err(StoreError::Copy { doing: doing.to_owned(), path: self.path().to_owned() });
+        }
+        Ok(())
+    }
+
     /// Cut a copy of the corpus down to `repos`. Texts that may be passed on follow by [`Self::put_copied`], then
     /// [`Self::end_copy`] takes out the others. Only for a database made by [`Self::vacuum_into`].
     pub async fn begin_copy(&self, repos: &[RepoId]) -> Result<(), StoreError> {

@@ -41,9 +41,7 @@ impl Store {
     /// Record that a command starts to change the corpus. `now` is Unix milliseconds. A copy for others has no runs of
     /// its own.
     pub async fn begin_run(&self, command: &str, options: &Value, now: i64) -> Result<RunId, StoreError> {
-        if self.is_copy() {
-            return Err(StoreError::Copy { doing: command.to_owned(), path: self.path().to_owned() });
-        }
+        self.refuse_copy(command)?;
         let mut tx = self.begin().await?;
         let id = sqlx::query("INSERT INTO run (command, options, version, started_at) VALUES (?, ?, ?, ?)")
             .bind(command)

@@ -147,6 +147,23 @@ impl Store {
             .map_err(|e| self.failed("list what tags are decided by", e))
     }
 
+    /// How many present artifacts have no tags by these rules and statistics. What else tags are decided by, as the
+    /// facts of a repository, is not compared.
+    pub async fn count_untagged(&self, version: u32, statistics: i64) -> Result<i64, StoreError> {
+        sqlx::query_scalar(concat!(
+            "SELECT count(*) FROM (",
+            include_str!("../../queries/sql/tag_inputs.sql"),
+            ") WHERE tagged_version IS NOT ?3 OR tagged_statistics IS NOT ?4"
+        ))
+        .bind(0)
+        .bind(-1)
+        .bind(version)
+        .bind(statistics)
+        .fetch_one(self.read())
+        .await
+        .map_err(|e| self.failed("count what is not tagged", e))
+    }
+
     /// Write tags in place of the artifacts' earlier ones, in one transaction.
     pub async fn put_tags(
         &self,
@@ -220,20 +237,20 @@ impl Store {
         .transpose()
     }
 
-    /// The tags of every present artifact at `path` of the repository with this lower-case `owner/name`; all artifacts
-    /// when nothing is given. By repository, path and dimension.
-    pub async fn tags(&self, of: Option<(&str, &str)>) -> Result<Vec<TagListing>, StoreError> {
+    /// The tags of every present artifact of the repository with this lower-case `owner/name`, of the one at a path where
+    /// that is given; of all artifacts when nothing is. By repository, path and dimension.
+    pub async fn tags(&self, of: Option<(&str, Option<&str>)>) -> Result<Vec<TagListing>, StoreError> {
         let (key, path) = of.unzip();
         sqlx::query_as(
             "SELECT r.owner || '/' || r.name AS repo, a.path, b.git_oid, t.dimension, t.value, t.rule, t.evidence, \
              t.confidence, t.version, s.digest AS statistics FROM repo r JOIN artifact a ON a.repo_id = r.id \
              JOIN version v ON v.artifact_id = a.id AND v.current = 1 JOIN blob b ON b.id = v.blob_id \
              JOIN tag t ON t.artifact_id = a.id LEFT JOIN statistics s ON s.id = t.statistics_id \
-             WHERE a.presence = 'present' AND (?1 IS NULL OR (r.key = ?1 AND a.path = ?2)) \
+             WHERE a.presence = 'present' AND (?1 IS NULL OR (r.key = ?1 AND coalesce(a.path = ?2, 1))) \
              ORDER BY lower(repo), a.path, t.dimension",
         )
         .bind(key)
-        .bind(path)
+        .bind(path.flatten())
         .fetch_all(self.read())
         .await
         .map_err(|e| self.failed("read tags", e))

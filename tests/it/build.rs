@@ -78,6 +78,39 @@ fn a_corpus_is_kept_to_one_service() {
     assert!(!text(&out.stderr).contains("never-sent"));
 }
 
+/// `aac build` in `dir` with a token that no server must ever see.
+fn build_with_token(dir: &Path) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_aac"))
+        .args(["build", "--out", "out", "--json"])
+        .env("GITHUB_TOKEN", "never-sent")
+        // A crawl would fail here: nothing listens.
+        .env("GITHUB_API_URL", "http://127.0.0.1:9/api/v3")
+        .env_remove("AAC_DB")
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_build_takes_a_whole_corpus_as_it_is_and_says_what_collects_more() {
+    let crawled = tempfile::tempdir().unwrap();
+    std::fs::write(crawled.path().join("aac.toml"), "[crawl]\nforks = true\n").unwrap();
+    let whole = built(crawled.path(), &["build", "--sandbox", "--artifacts", "60", "--out", "out", "--json"]);
+    let local = tempfile::tempdir().unwrap();
+    repositories(&local.path().join("repos"));
+    let made = built(local.path(), &["build", "--from", "repos", "--out", "out", "--json"]);
+    for (dir, before, hint) in [(&crawled, whole, "aac refresh"), (&local, made, "--from DIR")] {
+        let out = build_with_token(dir.path());
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        assert!(text(&out.stderr).contains(hint), "{}", text(&out.stderr));
+        let after: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(after["artifacts"], before["artifacts"]);
+        let steps: Vec<&str> =
+            after["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
+        assert_eq!(steps, ["segment", "dedup", "tag", "classify", "export", "report"]);
+    }
+}
+
 #[test]
 fn a_build_without_credentials_says_what_else_there_is() {
     let dir = tempfile::tempdir().unwrap();

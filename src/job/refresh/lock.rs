@@ -63,15 +63,30 @@ pub struct CorpusLock {
     pub left_by: Option<LockOwner>,
 }
 
+impl LockOwner {
+    /// Who collects into the corpus at `db` now, by what its lock file says and the list of processes; the lock itself is
+    /// not touched. Nothing where the system has no such list, or the process is another machine's.
+    pub fn of(db: &Path) -> Option<Self> {
+        let owner: Self = serde_json::from_str(&std::fs::read_to_string(lock_file(db)).ok()?).ok()?;
+        let is_here = owner.host == host() && Path::new("/proc").join(owner.pid.to_string()).exists();
+        is_here.then_some(owner)
+    }
+}
+
+/// Where the lock of the corpus at `db` lies.
+fn lock_file(db: &Path) -> PathBuf {
+    let mut name = db.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
 impl CorpusLock {
     /// Lock the corpus at `db` for `command`.
     ///
     /// # Errors
     /// [`LockError::Held`] while another process has it.
     pub fn take(db: &Path, command: &str) -> Result<Self, LockError> {
-        let mut name = db.as_os_str().to_owned();
-        name.push(".lock");
-        let path = PathBuf::from(name);
+        let path = lock_file(db);
         let failed = |source| LockError::File { file: path.clone(), source };
         loop {
             let mut file =
@@ -143,7 +158,10 @@ mod tests {
         let error = CorpusLock::take(&db, "crawl").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("aac refresh") && text.contains(&format!("process {}", std::process::id())), "{text}");
+        let owner = LockOwner::of(&db).unwrap();
+        assert_eq!((owner.command.as_str(), owner.pid), ("refresh", std::process::id()));
         drop(held);
+        assert_eq!(LockOwner::of(&db), None);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         CorpusLock::take(&db, "crawl").unwrap();
     }
