@@ -39,9 +39,11 @@ pub(super) async fn run(context: &Context, args: &CrawlArgs) -> Result<Exit, Fai
     let forks = args.forks || context.config.crawl.forks;
     let options = CrawlOptions { forks, ..CrawlOptions::default() };
     if args.dry_run {
-        let store = Store::create(&context.db).await?;
-        let price = crawl_price(&store, &targets, &options).await?;
-        store.close().await;
+        let store = if context.db.exists() { Some(context.open().await?) } else { None };
+        let price = crawl_price(store.as_ref(), &targets, &options).await?;
+        if let Some(store) = store {
+            store.close().await;
+        }
         context.output.print(&price, price_text)?;
         return Ok(Exit::Done);
     }
@@ -170,13 +172,34 @@ pub(super) fn ending(paused: Option<&str>, resume_at: Option<Timestamp>, failed:
 
 fn price_text(price: &CrawlPrice) -> String {
     let search = &price.code_search;
-    let mut text = format!(
-        "{} code searches for {} hits: {:.1} h at the documented rate",
-        search.requests, search.hits, search.nominal_hours
-    );
-    if let Some(hours) = search.observed_hours {
-        text.push_str(&format!(", {hours:.1} h at the rate seen so far"));
+    if search.hits == 0 {
+        let whole = published_size(&CrawlOptions::default());
+        return format!(
+            "Nothing was searched yet, so how much there is to find is not known. Each of {} targets costs one search at \
+             least ({:.1} h at the documented rate) and tells its total by it; after some, as by `--max-requests 100`, \
+             this command reckons with what was found.\n\
+             {} files, as many as the published corpus has, cost about {} searches ({:.1} h) and {} + {} GraphQL queries \
+             for contents and authorship ({:.1} h); both go on at once: {:.1} h in all",
+            search.requests,
+            search.nominal_hours,
+            whole.code_search.hits,
+            whole.code_search.requests,
+            whole.code_search.nominal_hours,
+            whole.graphql,
+            whole.histories,
+            whole.graphql_hours,
+            whole.nominal_hours,
+        );
     }
+    let observed =
+        |hours: Option<f64>| hours.map_or_else(String::new, |hours| format!(", {hours:.1} h at the rate seen so far"));
+    let mut text = format!(
+        "{} code searches for {} hits: {:.1} h at the documented rate{}",
+        search.requests,
+        search.hits,
+        search.nominal_hours,
+        observed(search.observed_hours)
+    );
     if search.unknown > 0 {
         text.push_str(&format!(
             "\n{} targets were never searched; each stands with one request, so this is a floor",
@@ -184,24 +207,12 @@ fn price_text(price: &CrawlPrice) -> String {
         ));
     }
     text.push_str(&format!(
-        "\n{} GraphQL queries for the contents and {} for the authorship: {:.1} h\nBoth go on at once: {:.1} h in all",
-        price.graphql, price.histories, price.graphql_hours, price.nominal_hours
+        "\n{} GraphQL queries for the contents and {} for the authorship: {:.1} h\nBoth go on at once: {:.1} h in all{}",
+        price.graphql,
+        price.histories,
+        price.graphql_hours,
+        price.nominal_hours,
+        observed(price.observed_hours)
     ));
-    if let Some(hours) = price.observed_hours {
-        text.push_str(&format!(", {hours:.1} h at the rate seen so far"));
-    }
-    if search.hits == 0 {
-        let whole = published_size(&CrawlOptions::default());
-        text.push_str(&format!(
-            "\nFor orientation: {} files, as many as the published corpus has, cost about {} searches ({:.1} h) and {} \
-             + {} GraphQL queries ({:.1} h)",
-            whole.code_search.hits,
-            whole.code_search.requests,
-            whole.code_search.nominal_hours,
-            whole.graphql,
-            whole.histories,
-            whole.graphql_hours,
-        ));
-    }
     text
 }

@@ -77,6 +77,10 @@ fn text(found: &TagEvaluation) -> String {
         number(found.changed),
         number(found.untagged)
     );
+    if found.missing > 0 {
+        out += "Those not in the corpus are of platforms that a plain `aac ingest` leaves out, or of other repositories: \
+                `aac ingest DIR --platform all --lenient` takes in what can be labelled\n";
+    }
     for (dimension, scores) in &found.dimensions {
         out += &format!("\n{}", section(dimension, scores));
     }

@@ -34,7 +34,14 @@ enum Action {
     },
 }
 
+/// An owner or a repository, also as the address of its page.
 fn parse(text: &str) -> Result<OptOutKey, String> {
+    let text = match text.split_once("://") {
+        Some((_, page)) => {
+            page.split_once('/').map_or("", |(_, path)| path).trim_end_matches('/').trim_end_matches(".git")
+        }
+        None => text,
+    };
     match text.parse() {
         Ok(slug) => Ok(OptOutKey::repo(&slug)),
         // The name stands for any, so that the owner alone is checked.
@@ -55,7 +62,7 @@ pub(super) async fn run(context: &Context, args: &OptOutArgs) -> Result<Exit, Fa
             context.output.print(&done, |done| {
                 format!(
                     "{} is opted out: {} repositories, {} artifacts, {} blobs, {} labelled items removed\n\
-                     Copies made before (exports, backups) still hold it; `aac dedup` and `aac tag` bring the rest up to date",
+                     Copies made before (exports, backups) still hold it: `aac build` brings the rest up to date and exports anew",
                     done.optout,
                     count(done.removed.repos as i64),
                     count(done.removed.artifacts as i64),
@@ -93,5 +100,23 @@ pub(super) async fn run(context: &Context, args: &OptOutArgs) -> Result<Exit, Fa
             context.output.print(&json, |_| format!("{of} may be collected again"))?;
             Ok(Exit::Done)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_stands_for_what_it_leads_to() {
+        let repo = parse("acme/demo").unwrap();
+        for address in
+            ["https://github.com/acme/demo", "https://github.com/acme/demo/", "https://ghes.example/acme/demo.git"]
+        {
+            assert_eq!(parse(address).unwrap(), repo, "{address}");
+        }
+        assert_eq!(parse("https://github.com/acme").unwrap(), parse("acme").unwrap());
+        assert!(parse("https://github.com/acme/demo/issues").is_err());
+        assert!(parse("https://github.com").is_err());
     }
 }

@@ -2,19 +2,60 @@
 
 use super::output::{count, table};
 use super::{Context, Exit, Failure};
+use crate::corpus::Slug;
+use crate::job::explain::{ExplainedTag, explain};
 use crate::job::tag::{TagSummary, tag};
 use clap::Args;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
-pub(super) struct TagArgs {}
+pub(super) struct TagArgs {
+    /// Show the tags of a repository's artifacts, or of one, with the rule of each and what it saw; nothing is tagged
+    #[arg(long, value_name = "OWNER/REPO[/PATH]", value_parser = place)]
+    why: Option<(Slug, Option<String>)>,
+}
 
-pub(super) async fn run(context: &Context, _args: &TagArgs) -> Result<Exit, Failure> {
+fn place(text: &str) -> Result<(Slug, Option<String>), String> {
+    let mut parts = text.splitn(3, '/');
+    let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let path = parts.next().filter(|path| !path.is_empty()).map(str::to_owned);
+    Slug::new(owner, name).map(|repo| (repo, path)).map_err(|error| error.to_string())
+}
+
+pub(super) async fn run(context: &Context, args: &TagArgs) -> Result<Exit, Failure> {
     let store = context.open().await?;
+    if let Some((repo, path)) = &args.why {
+        let tags = explain(&store, repo, path.as_deref()).await?;
+        store.close().await;
+        if tags.is_empty() {
+            let place = path.as_ref().map_or_else(|| repo.to_string(), |path| format!("{repo}/{path}"));
+            let message = format!("Failed to find tags of {place} in {}", context.db.display());
+            return Err(Failure { exit: Exit::Failed, message });
+        }
+        context.output.print(&json!({ "tags": tags }), |_| reasons(&tags))?;
+        return Ok(Exit::Done);
+    }
     let summary = tag(&store, &context.terminal).await?;
     store.close().await;
     context.output.print(&summary, text)?;
     Ok(if summary.paused { Exit::Paused } else { Exit::Done })
+}
+
+/// Each artifact with its tags, a line for the answer and one for what it rests on.
+fn reasons(tags: &[ExplainedTag]) -> String {
+    let mut out = String::new();
+    for artifact in tags.chunk_by(|a, b| a.path == b.path) {
+        out += &format!("{}/{}\n", artifact[0].repo, artifact[0].path);
+        for tag in artifact {
+            let at = tag.line.map_or_else(String::new, |line| format!("line {line}: "));
+            out += &format!(
+                "  {}: {} ({:.2}, rule {})\n    {at}{}\n",
+                tag.dimension, tag.value, tag.confidence, tag.rule, tag.seen
+            );
+        }
+    }
+    out
 }
 
 fn text(summary: &TagSummary) -> String {

@@ -42,6 +42,12 @@ pub enum LabelError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// There are lines, and none says what any tag should be.
+    #[error("{path} has no label of function, authorship or specificity: is it a file of item labels, which `aac evaluate classifier --gold` reads?", path = .path.display())]
+    NoTags {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// How well tags agree with labels.
@@ -77,7 +83,7 @@ pub fn shipped_labels() -> Result<Vec<TagLabel>, LabelError> {
 
 fn parse(path: &Path, text: &str) -> Result<Vec<TagLabel>, LabelError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
+    let labels: Vec<TagLabel> = lines
         .map(|(at, line)| {
             serde_json::from_str(line).map_err(|source| LabelError::Line {
                 path: path.to_owned(),
@@ -85,7 +91,12 @@ fn parse(path: &Path, text: &str) -> Result<Vec<TagLabel>, LabelError> {
                 source,
             })
         })
-        .collect()
+        .collect::<Result<_, _>>()?;
+    let says = |label: &TagLabel| label.function.is_some() || label.authorship.is_some() || label.specificity.is_some();
+    if !labels.is_empty() && !labels.iter().any(says) {
+        return Err(LabelError::NoTags { path: path.to_owned() });
+    }
+    Ok(labels)
 }
 
 /// Compare labels with the tags of the artifacts at the same path of the same repository, where they hold the same text.
@@ -105,7 +116,7 @@ pub async fn evaluate_tags(store: &Store, labels: &[TagLabel]) -> Result<TagEval
             None => found.missing += 1,
             Some(oid) if oid != label.blob => found.changed += 1,
             Some(_) => {
-                let tags = store.tags(Some((&label.repo.key(), &label.path))).await?;
+                let tags = store.tags(Some((&label.repo.key(), Some(&label.path)))).await?;
                 let tags: HashMap<&str, &str> =
                     tags.iter().map(|tag| (tag.dimension.as_str(), tag.value.as_str())).collect();
                 if tags.is_empty() {

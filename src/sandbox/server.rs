@@ -394,7 +394,10 @@ fn control(server: &Server, call: &Call, rest: &[&str], ask: &Ask<'_>) -> Reply 
             match epochs {
                 Err(_) => Reply::error(422, "epochs must be a whole number"),
                 Ok(epochs) if server.evolve(epochs) => Reply::plain(200, json!({"epoch": server.view().epoch})),
-                Ok(_) => Reply::error(409, "Only a generated corpus can move on"),
+                Ok(_) => Reply::error(
+                    409,
+                    "Only a generated corpus can move on (`aac sandbox serve --synthetic N`): real repositories stay as they are",
+                ),
             }
         }
         _ => Reply::not_found(),

@@ -116,6 +116,70 @@ fn ingest_status_and_export_print_one_json_document_each() {
 }
 
 #[test]
+fn status_says_what_is_not_judged_and_what_to_run_next() {
+    let dir = tempfile::tempdir().unwrap();
+    repositories(&dir.path().join("repos"));
+    let status = |args: &[&str]| -> serde_json::Value {
+        let out = aac(dir.path(), &[&["status", "--json"], args].concat());
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    assert_eq!(aac(dir.path(), &["ingest", "repos"]).status.code(), Some(0));
+    let fresh = status(&[]);
+    assert_eq!(fresh["stale"], serde_json::json!({ "segment": 3, "dedup": true, "tag": 3, "classify": 0 }));
+    assert!(fresh["next"][0].as_str().unwrap().starts_with("aac build "), "{fresh}");
+    assert_eq!(aac(dir.path(), &["build", "--from", "repos", "--out", "out"]).status.code(), Some(0));
+    let judged = status(&[]);
+    assert_eq!(judged["stale"], serde_json::json!({ "segment": 0, "dedup": false, "tag": 0, "classify": 0 }));
+    assert!(judged["next"][0].as_str().unwrap().starts_with("aac export "), "{judged}");
+    assert_eq!(aac(dir.path(), &["export", "--out", "out", "--db-copy", "copy.db"]).status.code(), Some(0));
+    let copy = status(&["--db", "copy.db"]);
+    let next: Vec<&str> = copy["next"].as_array().unwrap().iter().filter_map(|next| next.as_str()).collect();
+    assert!(matches!(next[..], [one] if one.starts_with("aac export --db copy.db ")), "{next:?}");
+}
+
+#[test]
+fn every_tag_can_be_asked_why() {
+    let dir = tempfile::tempdir().unwrap();
+    repositories(&dir.path().join("repos"));
+    assert_eq!(aac(dir.path(), &["build", "--from", "repos", "--out", "out"]).status.code(), Some(0));
+    let listed = aac(dir.path(), &["tag", "--why", "owner/name", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let tags = listed["tags"].as_array().unwrap();
+    let of = |path: &str| tags.iter().filter(|tag| tag["path"] == path).collect::<Vec<_>>();
+    for path in ["CLAUDE.md", "AGENTS.md"] {
+        let dimensions: Vec<&str> = of(path).iter().filter_map(|tag| tag["dimension"].as_str()).collect();
+        assert_eq!(dimensions, ["authorship", "function", "platform", "specificity"], "{path}");
+        assert!(of(path).iter().all(|tag| tag["rule"] != "" && tag["seen"] != ""), "{listed}");
+    }
+    let one = aac(dir.path(), &["tag", "--why", "owner/name/CLAUDE.md"]);
+    assert!(text(&one.stdout).contains("function: ") && !text(&one.stdout).contains("AGENTS.md\n"));
+    let none = aac(dir.path(), &["tag", "--why", "owner/name/absent.md"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert_eq!(aac(dir.path(), &["tag", "--why", "acme"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_price_leaves_no_corpus_behind_and_says_that_nothing_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = aac(dir.path(), &["crawl", "--dry-run"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).starts_with("Nothing was searched yet"), "{}", text(&out.stdout));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn labels_of_items_are_no_labels_of_tags() {
+    let dir = tempfile::tempdir().unwrap();
+    repositories(&dir.path().join("repos"));
+    assert_eq!(aac(dir.path(), &["ingest", "repos"]).status.code(), Some(0));
+    let line = format!(r#"{{"repo":"a/b","path":"CLAUDE.md","blob":"{}","label":"constraint"}}"#, "0".repeat(40));
+    std::fs::write(dir.path().join("items.jsonl"), line).unwrap();
+    let out = aac(dir.path(), &["evaluate", "tags", "--gold", "items.jsonl"]);
+    assert_ne!(out.status.code(), Some(0));
+    assert!(text(&out.stderr).contains("items.jsonl has no label of function"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn a_bucket_is_no_folder() {
     let dir = tempfile::tempdir().unwrap();
     repositories(&dir.path().join("repos"));

@@ -1,6 +1,6 @@
 //! What a crawl will cost, before it is started.
 
-use super::{CrawlError, CrawlOptions, families};
+use super::{CrawlError, CrawlOptions, crawled_at, families};
 use crate::github;
 use crate::plan::price;
 use crate::plan::targets::Targets;
@@ -28,19 +28,31 @@ pub struct CrawlPrice {
     pub targets: BTreeMap<String, u64>,
 }
 
-/// Price a crawl of `targets` by what earlier runs found.
+/// Price a crawl of `targets` by what earlier runs found. After a whole crawl a target without hits has none, and is no
+/// unknown. Without a `store` nothing is known.
 ///
 /// # Errors
 /// When the store cannot be read.
-pub async fn crawl_price(store: &Store, targets: &Targets, options: &CrawlOptions) -> Result<CrawlPrice, CrawlError> {
+pub async fn crawl_price(
+    store: Option<&Store>,
+    targets: &Targets,
+    options: &CrawlOptions,
+) -> Result<CrawlPrice, CrawlError> {
+    let is_whole = match store {
+        Some(store) => crawled_at(store, targets, options).await?.is_some(),
+        None => false,
+    };
     let mut expected = Vec::new();
     let mut by_target = BTreeMap::new();
     for target in targets.selected() {
         let mut hits = 0;
         for fork in families(options) {
-            let sizes = store.sizes_of(&target.id, *fork).await?;
+            let sizes = match store {
+                Some(store) => store.sizes_of(&target.id, *fork).await?,
+                None => Vec::new(),
+            };
             hits += sizes.iter().map(|(_, count)| count).sum::<u64>();
-            expected.push(if sizes.is_empty() {
+            expected.push(if sizes.is_empty() && !is_whole {
                 price::Expectation::Unknown
             } else {
                 price::Expectation::Sizes(sizes.iter().copied().collect())
@@ -48,11 +60,15 @@ pub async fn crawl_price(store: &Store, targets: &Targets, options: &CrawlOption
         }
         by_target.insert(target.id.clone(), hits);
     }
-    let observed = store.observed_search_rate().await?;
+    let (observed, artifacts, repos) = match store {
+        Some(store) => {
+            let counts = store.counts().await?;
+            (store.observed_search_rate().await?, counts.artifacts.unsigned_abs(), counts.repos.unsigned_abs())
+        }
+        None => (None, 0, 0),
+    };
     let price = price::code_search(&expected, price::NOMINAL_PER_MINUTE, observed);
-    let counts = store.counts().await?;
-    let known = |count: i64| u64::try_from(count).unwrap_or(0);
-    Ok(whole(price, known(counts.artifacts), known(counts.repos), by_target, options))
+    Ok(whole(price, artifacts, repos, by_target, options))
 }
 
 /// What a crawl of a corpus of the published size would cost: 396,934 files in 54,628 repositories (the Compaction

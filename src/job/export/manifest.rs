@@ -207,7 +207,8 @@ fn differences(runs: &[RunRow], as_of: i64, optouts: u64) -> Vec<String> {
     let later = runs.iter().filter(|run| run.id.0 > as_of).count();
     if later > 0 {
         differs.push(format!(
-            "Redaction, licences, stars, languages, tags, clusters and predictions are those of today, {later} runs later"
+            "Items, redaction, licences, stars, languages, tags, clusters, predictions and gold labels are those of today, \
+                 {later} runs later"
         ));
         differs.push(
             "Artifacts that were gone at that time and came back later are present; when they were away is not kept"
