@@ -14,7 +14,7 @@ use aac::train::evaluate::{evaluate, evaluate_phrasing};
 use aac::train::finetune::Trainer;
 use aac::train::folds::fold_of_groups;
 use aac::train::labels::{Example, Role, parse_labels};
-use aac::train::tuned::{Said, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle};
+use aac::train::tuned::{Parted, Said, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
@@ -63,6 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     named.set("epochs", &mut options.finetune.epochs)?;
     named.set("frozen", &mut options.finetune.frozen)?;
     named.set("rate", &mut options.finetune.rate)?;
+    named.set("averaging", &mut options.finetune.averaging)?;
     named.set("seed", &mut options.finetune.seed)?;
     named.set("text", &mut options.finetune.input.text)?;
     named.set("neighbour", &mut options.finetune.input.neighbour)?;
@@ -160,7 +161,7 @@ fn train(
         said.iter().map(|s| serde_json::to_string(&(s.index, s.encoder, s.linear))).collect::<Result<_, _>>()?;
     fs::write(work.join("held-out.jsonl"), lines.join("\n") + "\n")?;
     report(examples, &said, options);
-    let points = floors(examples, &said, &options.labels);
+    let points = floors(examples, &Parted::by_group(examples, &said), &options.labels);
     let floor = choose_floor(&points);
     let notes = serde_json::json!({ "examples": examples.len(), "held_out": said.len(), "floors": points });
     let settlement = settle(examples, &said, &options.labels, floor, notes);
@@ -176,9 +177,10 @@ fn train(
 
 fn report(examples: &[Example], said: &[Said], options: &TunedOptions) {
     let rules = said.iter().map(|s| &examples[s.index]).filter(|e| e.role == Role::Phrasing);
+    let parted = Parted::by_group(examples, said);
     let fold = fold_of_groups(rules.map(|e| e.group.as_str()), options.labels.folds);
     for (name, floor) in [("both tiers", 2.0), ("linear alone", 0.0)] {
-        let held = cross_fit(examples, said, &options.labels, floor);
+        let held = cross_fit(examples, &parted, &options.labels, floor);
         let e = evaluate(examples, &held, str::to_owned);
         println!("\n{name}, {} gold items of repositories held out", e.items);
         for (what, i) in [
@@ -197,7 +199,7 @@ fn report(examples: &[Example], said: &[Said], options: &TunedOptions) {
         }
     }
     println!("\n floor  asked  accuracy  constraint F1  safe recall  flagged");
-    for p in floors(examples, said, &options.labels) {
+    for p in floors(examples, &parted, &options.labels) {
         println!(
             "  {:.2}  {:.3}     {:.3}          {:.3}        {:.3}    {:.3}",
             p.floor, p.asked, p.accuracy, p.constraint_f1, p.safe_recall, p.safe_flagged

@@ -49,8 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("  {t:<11} P {:.3} R {:.3} F1 {:.3} ({})", score.precision, score.recall, score.f1, score.support);
         }
         println!(
-            "safe: recall {:.3?} flagged {:.3?} bytes {:.3}",
-            figures.safe_recall, figures.safe_flagged, figures.safe_bytes
+            "safe: recall {:.3?} flagged {:.3?} tokens {:.3}",
+            figures.safe_recall, figures.safe_flagged, figures.safe_tokens
         );
         for recall in [0.8, 0.85, 0.9, 0.93, 0.95, 0.98] {
             if let Some(p) = figures.cost_curve.iter().find(|p| p.recall >= recall) {

@@ -27,6 +27,7 @@ mod status;
 mod tag;
 mod train;
 mod triage;
+mod tune;
 
 pub use exit::{Exit, Failure};
 

@@ -1,12 +1,13 @@
 //! `aac train`.
 
+use super::tune::TuneArgs;
 use super::{Context, Exit, Failure};
 use crate::classify::metrics::Interval;
 use crate::config;
 use crate::job::encoders::EncoderPlace;
 use crate::job::hydrate::TextSource;
 use crate::job::train::{Recipe, TrainJob, TrainJobError, TrainSummary, train};
-use crate::train::tuned::{TunedError, TunedOptions};
+use crate::train::tuned::TunedError;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -27,15 +28,8 @@ pub(super) struct TrainArgs {
     /// Fine-tune the encoder, resumable by epoch; without this its vectors are learned from as they are
     #[arg(long)]
     finetune: bool,
-    /// Passes over the labels when fine-tuning
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "finetune", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
-    epochs: usize,
-    /// Lowest layers of the encoder that stay as they are: more is faster
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "finetune")]
-    frozen: usize,
-    /// Order of the items and dropout follow from it
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "finetune")]
-    seed: u64,
+    #[command(flatten)]
+    tune: TuneArgs,
     /// Folder for the model
     #[arg(long, value_name = "DIR", default_value = "model")]
     out: PathBuf,
@@ -58,7 +52,7 @@ pub(super) async fn run(context: &Context, args: TrainArgs) -> Result<Exit, Fail
     let summary = summary.map_err(|error| match error {
         // Labels that cannot be learned from are the caller's to mend.
         TrainJobError::Train(_) | TrainJobError::Texts(_) | TrainJobError::EncoderFiles(_) => Failure::usage(error),
-        TrainJobError::Tuned(TunedError::Labels(_)) | TrainJobError::Checkpoint(_) => Failure::usage(error),
+        TrainJobError::Tuned(TunedError::Labels(_)) | TrainJobError::Checkpoint { .. } => Failure::usage(error),
         TrainJobError::Paused { .. } => Failure { exit: Exit::Paused, message: error.to_string() },
         error => error.into(),
     })?;
@@ -79,11 +73,7 @@ fn recipe(args: &TrainArgs) -> Result<Recipe, Failure> {
     if !args.finetune {
         return Ok(Recipe::Distilled(place));
     }
-    let mut options = TunedOptions::default();
-    options.finetune.epochs = args.epochs;
-    options.finetune.frozen = args.frozen;
-    options.finetune.seed = args.seed;
-    Ok(Recipe::Finetuned(place, Box::new(options)))
+    Ok(Recipe::Finetuned(place, Box::new(args.tune.options())))
 }
 
 fn text(summary: &TrainSummary) -> String {

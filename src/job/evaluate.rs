@@ -1,5 +1,6 @@
 //! Measure the corpus's judgements against labels.
 
+mod answers;
 pub mod asked;
 pub mod bridge;
 pub mod ceiling;
@@ -7,6 +8,7 @@ pub mod classifier;
 pub mod compactor;
 pub mod configurations;
 pub mod figure;
+pub mod folds;
 pub mod paper;
 pub mod retrieval;
 

@@ -11,7 +11,7 @@ use crate::train::finetune::{EpochReport, Trainer};
 use crate::train::fit::HeldOut;
 use crate::train::labels::Example;
 use crate::train::tuned::{
-    Course, FloorPoint, Said, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle,
+    Course, FloorPoint, Parted, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -47,6 +47,66 @@ pub(super) struct Finetuned {
     pub(super) report: FinetuneReport,
 }
 
+/// A course that was run to its end.
+pub(super) struct Tuning {
+    pub(super) trainer: Trainer,
+    pub(super) course: Course,
+    /// Name of the encoder it began with.
+    pub(super) encoder: String,
+    pub(super) tokenizer: Vec<u8>,
+    /// Epochs of this run.
+    pub(super) epochs: Vec<EpochReport>,
+}
+
+/// Run, or go on with, the course of one held-out fold; its state after every epoch goes to `checkpoint`.
+pub(super) async fn tune(
+    place: &EncoderPlace,
+    examples: Arc<Vec<Example>>,
+    options: TunedOptions,
+    checkpoint: &Path,
+    monitor: &dyn Monitor,
+) -> Result<Tuning, TrainJobError> {
+    let read = place.read()?;
+    let encoder = read.encoder()?;
+    let name = encoder.id().to_owned();
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TrainJobError::Write { path, source }
+    };
+    let kept = match std::fs::read(checkpoint) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(source) => return Err(failed(checkpoint)(source)),
+    };
+    monitor.begin("prepare", None);
+    let (path, with) = (checkpoint.to_owned(), options.clone());
+    let (mut trainer, course) = tokio::task::spawn_blocking(move || {
+        let course = course(&examples, &encoder, &with)?;
+        let mut trainer = Trainer::new(encoder, course.lessons.clone(), with.finetune);
+        if let Some(bytes) = kept {
+            trainer.resume(&bytes).map_err(|source| TrainJobError::Checkpoint { path, source })?;
+        }
+        Ok::<_, TrainJobError>((trainer, course))
+    })
+    .await??;
+    monitor.end();
+    let mut epochs = Vec::new();
+    monitor.begin("fine-tune", Some((course.taught() * (options.finetune.epochs - trainer.epoch())) as u64));
+    while !trainer.is_done() {
+        let (back, report) = epoch(trainer, monitor).await?;
+        let Some(report) = report else {
+            let (epochs, of) = (back.epoch(), options.finetune.epochs);
+            return Err(TrainJobError::Paused { epochs, of, checkpoint: checkpoint.to_owned() });
+        };
+        trainer = back;
+        monitor.state(&format!("epoch {} of {}, loss {:.3}", report.epoch, options.finetune.epochs, report.loss));
+        epochs.push(report);
+        replace(checkpoint, &trainer.checkpoint()?).map_err(failed(checkpoint))?;
+    }
+    monitor.end();
+    Ok(Tuning { trainer, course, encoder: name, tokenizer: read.tokenizer, epochs })
+}
+
 /// Run, or go on with, the fine-tuning whose model goes to `out`.
 pub(super) async fn finetune(
     place: &EncoderPlace,
@@ -55,81 +115,33 @@ pub(super) async fn finetune(
     out: &Path,
     monitor: &dyn Monitor,
 ) -> Result<Finetuned, TrainJobError> {
-    let read = place.read()?;
-    let encoder = read.encoder()?;
-    let name = encoder.id().to_owned();
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| TrainJobError::Write { path, source }
-    };
-    std::fs::create_dir_all(out).map_err(failed(out))?;
-    let checkpoint = out.join(CHECKPOINT);
-    let kept = match std::fs::read(&checkpoint) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(source) => return Err(TrainJobError::Write { path: checkpoint, source }),
-    };
-    monitor.begin("prepare", None);
-    let (work, with) = (examples.clone(), options.clone());
-    let (mut trainer, course) = tokio::task::spawn_blocking(move || {
-        let course = course(&work, &encoder, &with)?;
-        let mut trainer = Trainer::new(encoder, course.lessons.clone(), with.finetune);
-        if let Some(bytes) = kept {
-            trainer.resume(&bytes)?;
-        }
-        Ok::<_, TrainJobError>((trainer, course))
-    })
-    .await??;
-    monitor.end();
-    let mut epochs = Vec::new();
-    let lessons = course.lessons.iter().filter(|l| l.weight > 0.0).count();
-    monitor.begin("fine-tune", Some((lessons * (options.finetune.epochs - trainer.epoch())) as u64));
-    while !trainer.is_done() {
-        let (back, report) = epoch(trainer, monitor).await?;
-        let Some(report) = report else {
-            return Err(TrainJobError::Paused { epochs: back.epoch(), of: options.finetune.epochs, checkpoint });
-        };
-        trainer = back;
-        monitor.state(&format!("epoch {} of {}, loss {:.3}", report.epoch, options.finetune.epochs, report.loss));
-        epochs.push(report);
-        replace(&checkpoint, &trainer.checkpoint()?).map_err(failed(&checkpoint))?;
-    }
-    monitor.end();
+    std::fs::create_dir_all(out).map_err(|source| TrainJobError::Write { path: out.to_owned(), source })?;
+    let tuning = tune(place, examples.clone(), options.clone(), &out.join(CHECKPOINT), monitor).await?;
     monitor.begin("settle", None);
-    let tokenizer = read.tokenizer;
-    let finetuned = tokio::task::spawn_blocking(move || {
-        let said = say(&trainer, &course);
-        conclude(&trainer, &course, &said, &examples, &options, tokenizer, (name, epochs))
-    })
-    .await??;
+    let finetuned = tokio::task::spawn_blocking(move || conclude(tuning, &examples, &options)).await??;
     monitor.end();
     Ok(finetuned)
 }
 
-fn conclude(
-    trainer: &Trainer,
-    course: &Course,
-    said: &[Said],
-    examples: &[Example],
-    options: &TunedOptions,
-    tokenizer: Vec<u8>,
-    (encoder, epochs): (String, Vec<EpochReport>),
-) -> Result<Finetuned, TrainJobError> {
-    let points = floors(examples, said, &options.labels);
+fn conclude(tuning: Tuning, examples: &[Example], options: &TunedOptions) -> Result<Finetuned, TrainJobError> {
+    let Tuning { trainer, course, encoder, tokenizer, epochs } = tuning;
+    let said = say(&trainer, &course);
+    let parted = Parted::by_group(examples, &said);
+    let points = floors(examples, &parted, &options.labels);
     let floor = choose_floor(&points);
-    let held_out = cross_fit(examples, said, &options.labels, floor);
+    let held_out = cross_fit(examples, &parted, &options.labels, floor);
     let report = FinetuneReport {
         encoder,
         epochs,
-        lessons: course.lessons.iter().filter(|l| l.weight > 0.0).count(),
+        lessons: course.taught(),
         held_out: said.len(),
         floors: points,
         linear_floor: floor,
     };
     let figures = HeldOutFigures::from(&evaluate(examples, &held_out, str::to_owned));
     let notes = serde_json::json!({ "finetuning": report, "held_out_fold": figures });
-    let settlement = settle(examples, said, &options.labels, floor, notes);
-    let (files, linear) = finish(trainer, examples, options, &tokenizer, settlement)?;
+    let settlement = settle(examples, &said, &options.labels, floor, notes);
+    let (files, linear) = finish(&trainer, examples, options, &tokenizer, settlement)?;
     Ok(Finetuned { files, tokenizer, linear, held_out, report })
 }
 

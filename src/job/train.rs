@@ -83,8 +83,13 @@ pub enum TrainJobError {
     #[error(transparent)]
     Tuned(#[from] TunedError),
     /// What an earlier run left cannot be continued.
-    #[error("{0} ({CHECKPOINT} in the folder of --out)")]
-    Checkpoint(#[from] CheckpointError),
+    #[error("{source} ({path})", path = .path.display())]
+    Checkpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: CheckpointError,
+    },
     /// The model that was written cannot be read.
     #[error("Failed to check the model that was written: {0}")]
     Written(String),

@@ -2,11 +2,13 @@
 
 use super::fit::{HeldOut, Prepared, TrainError, TrainOptions, nested_on};
 use super::labels::{Example, Role};
+use super::prose::natural_language;
 use crate::classify::metrics::{
     ClassScore, Confusion, CostPoint, Interval, MACRO_TYPES, ReliabilityBin, Scored, bootstrap, cost_curve,
     expected_calibration_error, reliability,
 };
 use crate::taxonomy::KnowledgeType;
+use crate::triage::Tokenizer;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,9 +34,9 @@ pub struct Evaluation {
     pub safe_recall: Interval,
     /// Share of items flagged at the safe point.
     pub safe_flagged: Interval,
-    /// Share of bytes flagged at the safe point.
-    pub safe_bytes: f64,
-    /// Recall against share of items and of bytes flagged, for every threshold: what an operator chooses from.
+    /// Share of tokens (`cl100k`) flagged at the safe point.
+    pub safe_tokens: f64,
+    /// Recall against share of items and of tokens flagged, for every threshold: what an operator chooses from.
     pub cost_curve: Vec<CostPoint>,
     /// Expected calibration error of the likeliest type, ten bins.
     pub calibration_error: f64,
@@ -46,6 +48,8 @@ pub struct Evaluation {
     pub by_language: Vec<Slice>,
     /// By platform, as the caller names it.
     pub by_platform: Vec<Slice>,
+    /// By natural language, as far as it can be told ([`natural_language`]).
+    pub by_natural_language: Vec<Slice>,
 }
 
 /// Figures on a part of gold.
@@ -63,6 +67,8 @@ pub struct Slice {
     pub constraint_f1: f64,
     /// Constraint recall at the safe point.
     pub safe_recall: f64,
+    /// Share of items flagged at the safe point.
+    pub safe_flagged: f64,
 }
 
 /// One answered gold item, ready to count.
@@ -99,13 +105,13 @@ pub fn evaluate(examples: &[Example], held: &[HeldOut], platform: impl Fn(&str) 
     let interval = |statistic: &dyn Fn(&[usize]) -> f64| bootstrap(&groups, RESAMPLES, 1, statistic);
     let all: Vec<usize> = (0..gold.len()).collect();
     let confusion = confusion_of(&all);
+    let tokens: Vec<f64> = gold.iter().map(|a| Tokenizer::Cl100k.count(&a.example.text) as f64).collect();
     let scored: Vec<Scored> = gold
         .iter()
-        .map(|a| Scored { score: a.constraint, positive: a.is_constraint(), cost: a.example.text.len() as f64 })
+        .zip(&tokens)
+        .map(|(a, tokens)| Scored { score: a.constraint, positive: a.is_constraint(), cost: *tokens })
         .collect();
-    let bytes = |keep: fn(&Answer<'_>) -> bool| -> f64 {
-        gold.iter().filter(|a| keep(a)).map(|a| a.example.text.len() as f64).sum()
-    };
+    let flagged_tokens: f64 = gold.iter().zip(&tokens).filter(|(a, _)| a.flagged).map(|(_, tokens)| tokens).sum();
     let confidences: Vec<(f64, bool)> = gold
         .iter()
         .map(|a| {
@@ -123,13 +129,14 @@ pub fn evaluate(examples: &[Example], held: &[HeldOut], platform: impl Fn(&str) 
         confusion,
         safe_recall: interval(&|drawn| share(drawn, |i| gold[i].is_constraint(), |i| gold[i].flagged)),
         safe_flagged: interval(&|drawn| share(drawn, |_| true, |i| gold[i].flagged)),
-        safe_bytes: bytes(|a| a.flagged) / bytes(|_| true).max(1.0),
+        safe_tokens: flagged_tokens / tokens.iter().sum::<f64>().max(1.0),
         cost_curve: cost_curve(&scored),
         calibration_error: expected_calibration_error(&confidences, BINS),
         constraint_calibration_error: expected_calibration_error(&constraint, BINS),
         reliability: reliability(&confidences, BINS),
         by_language: slices(&gold, |e| e.language.clone().unwrap_or_else(|| "unknown".to_owned())),
         by_platform: slices(&gold, |e| platform(&e.path)),
+        by_natural_language: slices(&gold, natural_language),
     }
 }
 
@@ -171,6 +178,7 @@ fn slices(gold: &[Answer<'_>], key: impl Fn(&Example) -> String) -> Vec<Slice> {
                 accuracy: confusion.accuracy(),
                 constraint_f1: score.f1,
                 safe_recall: share(&part, |i| gold[i].is_constraint(), |i| gold[i].flagged),
+                safe_flagged: share(&part, |_| true, |i| gold[i].flagged),
             }
         })
         .collect();

@@ -14,5 +14,6 @@ pub mod folds;
 pub mod labels;
 pub mod lbfgs;
 pub mod logistic;
+pub mod prose;
 #[cfg(feature = "encoder")]
 pub mod tuned;

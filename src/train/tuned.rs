@@ -18,6 +18,7 @@ use crate::classify::{Probabilities, TYPES, Thresholds};
 use crate::encoder::{Encoder, EncoderError};
 use crate::taxonomy::KnowledgeType;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// How to train the encoder tier.
@@ -65,6 +66,13 @@ pub struct Course {
     pub linear: Vec<[f32; TYPES]>,
 }
 
+impl Course {
+    /// How many examples are learned from.
+    pub fn taught(&self) -> usize {
+        self.lessons.iter().filter(|lesson| lesson.weight > 0.0).count()
+    }
+}
+
 /// Divide `examples` for `encoder`.
 pub fn course(examples: &[Example], encoder: &Encoder, options: &TunedOptions) -> Result<Course, TunedError> {
     let prepared = Prepared::new(examples, &options.labels)?;
@@ -78,14 +86,15 @@ pub fn course(examples: &[Example], encoder: &Encoder, options: &TunedOptions) -
             Ok(Lesson { input, target: *target, weight })
         })
         .collect::<Result<Arc<[_]>, EncoderError>>()?;
-    // The linear tier as it would ship: calibrated on what each of its folds holds out.
+    // The linear tier nearly as it would ship: calibrated on what each of its other folds holds out.
     let linear_options = linear_options(&options.labels);
     let prepared = Prepared::new(examples, &linear_options)?;
     let answers: Vec<Vec<(usize, [f64; TYPES])>> = (0..options.labels.folds)
         .into_par_iter()
         .map(|f| prepared.answers(&prepared.fit_without(&[f], |_| true), f))
         .collect();
-    let (calibration, _) = prepared.settle(&answers.concat());
+    let others: Vec<_> = (0..answers.len()).filter(|f| *f != fold).flat_map(|f| answers[f].iter().copied()).collect();
+    let (calibration, _) = prepared.settle(&others);
     let calibrated =
         |logits: &[f64; TYPES]| std::array::from_fn(|t| (logits[t] * calibration.scale + calibration.shift[t]) as f32);
     let (held, linear) = answers[fold].iter().map(|(i, logits)| (*i, calibrated(logits))).unzip();
@@ -93,12 +102,12 @@ pub fn course(examples: &[Example], encoder: &Encoder, options: &TunedOptions) -
 }
 
 /// The linear tier has options of its own, yet the same folds.
-fn linear_options(labels: &TrainOptions) -> TrainOptions {
+pub fn linear_options(labels: &TrainOptions) -> TrainOptions {
     TrainOptions { folds: labels.folds, near_duplicate: labels.near_duplicate, ..TrainOptions::default() }
 }
 
 /// What the tiers said of one held-out example.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Said {
     /// Position of the example.
     pub index: usize,
@@ -176,41 +185,72 @@ fn cascade(mixing: &Mixing, said: &Said, floor: f32) -> Probabilities {
 /// Parts into which held-out repositories are divided to score them.
 const PARTS: usize = 5;
 
-/// Cross-fitted answers of the cascade at a floor (above 1: the encoder is always asked), in the order of `said`.
-pub fn cross_fit(examples: &[Example], said: &[Said], options: &TrainOptions, floor: f32) -> Vec<HeldOut> {
-    let part = parts(examples, said);
-    (0..PARTS)
+/// Held-out answers with the part that each is scored in: its mixing and thresholds come from the other parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parted {
+    said: Vec<Said>,
+    part: Vec<usize>,
+}
+
+impl Parted {
+    /// What one course holds out, its repositories (and rules, of phrasings) dealt into parts.
+    pub fn by_group(examples: &[Example], said: &[Said]) -> Self {
+        let groups = |role: Role| {
+            said.iter().map(|s| &examples[s.index]).filter(move |e| e.role == role).map(|e| e.group.as_str())
+        };
+        let (gold, phrasing) =
+            (fold_of_groups(groups(Role::Gold), PARTS), fold_of_groups(groups(Role::Phrasing), PARTS));
+        let part = said.iter().map(|s| {
+            let example = &examples[s.index];
+            let map = if example.role == Role::Phrasing { &phrasing } else { &gold };
+            map.get(example.group.as_str()).copied().unwrap_or(0)
+        });
+        Self { part: part.collect(), said: said.to_vec() }
+    }
+
+    /// What several courses hold out, a fold each: the folds are the parts. One alone is parted by its repositories.
+    pub fn by_fold(examples: &[Example], folds: &[Vec<Said>]) -> Self {
+        match folds {
+            [only] => Self::by_group(examples, only),
+            _ => Self {
+                part: folds.iter().enumerate().flat_map(|(f, said)| said.iter().map(move |_| f)).collect(),
+                said: folds.concat(),
+            },
+        }
+    }
+
+    /// The answers, in order.
+    pub fn said(&self) -> &[Said] {
+        &self.said
+    }
+
+    /// The part of each answer.
+    pub fn part(&self) -> &[usize] {
+        &self.part
+    }
+}
+
+/// Cross-fitted answers of the cascade at a floor (above 1: the encoder is always asked), part by part.
+pub fn cross_fit(examples: &[Example], parted: &Parted, options: &TrainOptions, floor: f32) -> Vec<HeldOut> {
+    let count = parted.part.iter().max().map_or(0, |last| last + 1);
+    (0..count)
         .into_par_iter()
         .flat_map_iter(|p| {
-            let others: Vec<&Said> = said.iter().zip(&part).filter(|(_, of)| **of != p).map(|(s, _)| s).collect();
+            let (own, others): (Vec<_>, Vec<_>) =
+                parted.said.iter().zip(&parted.part).partition(|(_, part)| **part == p);
+            let others: Vec<&Said> = others.into_iter().map(|(said, _)| said).collect();
             let (mixing, thresholds) = settle_on(examples, &others, options, floor);
-            let own = said.iter().zip(&part).filter(|(_, of)| **of == p).map(|(s, _)| s);
-            own.map(move |s| HeldOut {
+            own.into_iter().map(move |(s, _)| HeldOut {
                 index: s.index,
                 probs: cascade(&mixing, s, floor).as_array().map(f64::from),
                 thresholds,
             })
-            .collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-/// The part of each held-out example: by repository, or by rule.
-fn parts(examples: &[Example], said: &[Said]) -> Vec<usize> {
-    let groups =
-        |role: Role| said.iter().map(|s| &examples[s.index]).filter(move |e| e.role == role).map(|e| e.group.as_str());
-    let (gold, phrasing) = (fold_of_groups(groups(Role::Gold), PARTS), fold_of_groups(groups(Role::Phrasing), PARTS));
-    said.iter()
-        .map(|s| {
-            let example = &examples[s.index];
-            let map = if example.role == Role::Phrasing { &phrasing } else { &gold };
-            map.get(example.group.as_str()).copied().unwrap_or(0)
         })
         .collect()
 }
 
 /// What a floor costs and saves, on cross-fitted gold answers.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FloorPoint {
     /// Confidence from which the linear tier answers alone; above 1 never.
     pub floor: f32,
@@ -230,12 +270,12 @@ pub struct FloorPoint {
 const FLOORS: [f32; 8] = [0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 2.0];
 
 /// What each floor costs; the last is the encoder asked always.
-pub fn floors(examples: &[Example], said: &[Said], options: &TrainOptions) -> Vec<FloorPoint> {
-    let gold: Vec<&Said> = said.iter().filter(|s| examples[s.index].role == Role::Gold).collect();
+pub fn floors(examples: &[Example], parted: &Parted, options: &TrainOptions) -> Vec<FloorPoint> {
+    let gold: Vec<&Said> = parted.said.iter().filter(|s| examples[s.index].role == Role::Gold).collect();
     FLOORS
         .iter()
         .map(|floor| {
-            let held = cross_fit(examples, said, options, *floor);
+            let held = cross_fit(examples, parted, options, *floor);
             let held: Vec<&HeldOut> = held.iter().filter(|h| examples[h.index].role == Role::Gold).collect();
             let confusion = Confusion::of(held.iter().map(|h| (examples[h.index].label, h.item_type())));
             let flagged = |h: &&&HeldOut| h.probs[KnowledgeType::Constraint.index()] as f32 >= h.thresholds.safe;
@@ -297,7 +337,7 @@ pub fn finish(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::finetune::FinetuneOptions;
     use super::super::labels::parse_labels;
     use super::*;
@@ -309,7 +349,7 @@ mod tests {
     const TOKENIZER: &[u8] = include_bytes!("../../tests/fixtures/encoder/tokenizer.json");
 
     /// 150 items of 30 repositories, in words that the tiny encoder knows.
-    fn examples() -> Vec<Example> {
+    pub(crate) fn examples() -> Vec<Example> {
         let kinds = [
             ("constraint", "never push to main", "data and tables"),
             ("procedural", "run the tests before you commit", "too"),
@@ -329,7 +369,7 @@ mod tests {
         parse_labels("own.jsonl", &lines.join("\n")).unwrap().iter().filter_map(|r| r.as_given()).collect()
     }
 
-    fn options() -> TunedOptions {
+    pub(crate) fn options() -> TunedOptions {
         let features = FeatureOptions { bits: 12, ..FeatureOptions::default() };
         let finetune =
             FinetuneOptions { epochs: 6, batch: 8, rate: 3e-3, frozen: 0, dropout: 0.0, ..FinetuneOptions::default() };
@@ -352,11 +392,12 @@ mod tests {
             trainer.run_epoch(|_| true).unwrap();
         }
         let said = say(&trainer, &course);
-        let answers = cross_fit(&examples, &said, &options.labels, 2.0);
+        let parted = Parted::by_group(&examples, &said);
+        let answers = cross_fit(&examples, &parted, &options.labels, 2.0);
         assert_eq!(answers.len(), 30);
         let right = answers.iter().filter(|h| h.item_type() == examples[h.index].label).count();
         assert!(right >= 27, "{right} of 30");
-        let points = floors(&examples, &said, &options.labels);
+        let points = floors(&examples, &parted, &options.labels);
         assert!(points.windows(2).all(|w| w[0].asked <= w[1].asked) && points.last().unwrap().asked == 1.0);
         let settlement = settle(&examples, &said, &options.labels, 2.0, serde_json::json!({"by": "a test"}));
         let mixing = settlement.mixing;
@@ -386,6 +427,33 @@ mod tests {
         let other = Cow::Borrowed(crate::classify::linear::shipped());
         let error = TunedModel::from_parts(&files.description, &files.tensors, TOKENIZER, other).unwrap_err();
         assert!(error.to_string().contains("linear tier"), "{error}");
+    }
+
+    #[test]
+    fn the_line_of_a_fold_does_not_come_from_its_own_answers() {
+        let (examples, options) = (examples(), options());
+        let said = |fold: usize, of_constraint: f32| -> Vec<Said> {
+            let own = (0..examples.len()).filter(|i| i / 5 % 5 == fold);
+            own.map(|index| {
+                let mut encoder = [0.0; TYPES];
+                encoder[examples[index].label.index()] = 2.0 + index as f32 / 100.0;
+                encoder[KnowledgeType::Constraint.index()] += of_constraint;
+                Said { index, encoder, linear: [0.0; TYPES] }
+            })
+            .collect()
+        };
+        let lines = |folds: &[Vec<Said>]| -> Vec<Thresholds> {
+            let parted = Parted::by_fold(&examples, folds);
+            let held = cross_fit(&examples, &parted, &options.labels, 2.0);
+            assert_eq!(held.len(), 150);
+            (0..5).map(|f| held.iter().find(|h| h.index / 5 % 5 == f).unwrap().thresholds).collect()
+        };
+        let plain: Vec<Vec<Said>> = (0..5).map(|f| said(f, 0.0)).collect();
+        let mut bent = plain.clone();
+        bent[3] = said(3, -5.0);
+        let (plain, bent) = (lines(&plain), lines(&bent));
+        assert_eq!(plain[3], bent[3]);
+        assert!((0..5).filter(|f| *f != 3).all(|f| plain[f] != bent[f]));
     }
 
     #[test]

@@ -2,26 +2,34 @@
 
 use super::super::llm::LlmArgs;
 use super::super::output::table;
+use super::super::tune::TuneArgs;
 use super::super::{Context, Exit, Failure};
-use crate::classify::metrics::Interval;
+use crate::classify::metrics::{CostPoint, Interval};
+use crate::job::encoders::EncoderPlace;
 use crate::job::evaluate::asked::{AskedJob, NotRun};
 use crate::job::evaluate::classifier::{
     Basis, ClassifierEvaluation, ClassifierJob, EvaluateError, Method, PhrasingEvaluation, VariantScore,
     evaluate_classifier, evaluate_phrasings,
 };
+use crate::job::evaluate::figure::{Series, recall_by_cost};
+use crate::job::evaluate::folds::{FoldsJob, FoldsReport};
 use crate::job::hydrate::TextSource;
 use crate::job::model::{Variant, find_model};
+use crate::job::retrieve::write_aside;
+use crate::job::train::TrainJobError;
 use crate::llm::LlmReport;
 use crate::plan::Targets;
 use crate::segment::flatten;
 use crate::store::Store;
 use crate::taxonomy::KnowledgeType;
-use crate::train::evaluate::Slice;
+use crate::train::evaluate::{PhrasingScore, Slice};
 use clap::Args;
 use std::path::PathBuf;
 
 /// Slices shown to people; `--json` has them all.
 const SLICES: usize = 8;
+/// The recall whose cost the figure's legend says: what the safe point is to reach.
+const WANTED_RECALL: f64 = 0.93;
 
 #[derive(Debug, Args)]
 pub(super) struct ClassifierArgs {
@@ -37,6 +45,20 @@ pub(super) struct ClassifierArgs {
     /// Score this variant too, which asks a language model: llm, cascade, cascade+abstain or safety-margin
     #[arg(long, value_name = "NAME", num_args = 1.., alias = "variant")]
     classifier: Vec<String>,
+    /// Sentence encoder, whose prototypes are scored, too: minilm:DIR or hf:ID [default: AAC_ENCODER]
+    #[arg(long, value_name = "ENCODER")]
+    encoder: Option<EncoderPlace>,
+    /// Score the encoder tier: fine-tune the encoder once for every fold that is held out, resumable by fold and epoch
+    #[arg(long, requires = "folds_in", conflicts_with = "model")]
+    finetune: bool,
+    /// Folder that keeps what the folds found out
+    #[arg(long, value_name = "DIR", requires = "finetune")]
+    folds_in: Option<PathBuf>,
+    /// Fine-tune for the first N folds only; the figures are of those that are there
+    #[arg(long, value_name = "N", requires = "finetune", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=5))]
+    folds: Option<usize>,
+    #[command(flatten)]
+    tune: TuneArgs,
     /// How many labelled items the language model is asked about, drawn evenly [default: all]
     #[arg(long, value_name = "N", requires = "classifier", value_parser = clap::value_parser!(u32).range(1..))]
     take: Option<u32>,
@@ -54,6 +76,9 @@ pub(super) struct MoreArgs {
     /// Show the worst errors, 30 unless said otherwise
     #[arg(long, value_name = "N", num_args = 0..=1, default_value_t = 0, default_missing_value = "30")]
     errors: usize,
+    /// Draw what finding constraints costs into this SVG file
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
 }
 
 pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exit, Failure> {
@@ -64,7 +89,11 @@ pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exi
     let store = open(context, &args.common).await?;
     let scored = evaluate_classifier(&job, texts(&store, &args.common).as_ref(), platform, &context.terminal).await;
     close(store).await;
-    context.output.print(&scored.map_err(ended)?, classifier_text)?;
+    let scored = scored.map_err(ended)?;
+    if let Some(path) = &args.figure {
+        write_aside(path, cost_figure(&scored).as_bytes())?;
+    }
+    context.output.print(&scored, classifier_text)?;
     Ok(Exit::Done)
 }
 
@@ -78,7 +107,21 @@ pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result
 }
 
 fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> Result<ClassifierJob, Failure> {
-    let places = context.model_places(args.model.as_ref())?;
+    let mut places = context.model_places(args.model.as_ref())?;
+    places.encoder = args.encoder.clone().or(places.encoder);
+    let folds = match (&args.folds_in, &places.encoder) {
+        (None, _) => None,
+        (Some(_), None) => {
+            return Err(Failure::usage(
+                "Failed to fine-tune: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME",
+            ));
+        }
+        (Some(folder), Some(encoder)) => {
+            let options = args.tune.options();
+            let folds = args.folds.unwrap_or(options.labels.folds);
+            Some(FoldsJob { encoder: encoder.clone(), options, folder: folder.clone(), folds })
+        }
+    };
     let model = find_model(&places).map_err(Failure::usage)?.model;
     let variants = args.classifier.iter().map(|name| name.parse::<Variant>().map_err(Failure::usage));
     let mut asked = AskedJob { variants: Vec::new(), take: args.take.map(|n| n as usize) };
@@ -93,7 +136,7 @@ fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> 
         asker = Some(shared.clone());
         asked.variants.push(args.llm.classifier(context, variant, shared, &places)?.into());
     }
-    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, asked, curve, errors })
+    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, folds, asked, curve, errors })
 }
 
 async fn open(context: &Context, args: &ClassifierArgs) -> Result<Option<Store>, Failure> {
@@ -118,7 +161,10 @@ async fn close(store: Option<Store>) {
 fn ended(error: EvaluateError) -> Failure {
     match error {
         EvaluateError::Llm(error) => Failure::of_model(error),
-        EvaluateError::Worker(_) => error.into(),
+        EvaluateError::Finetune(TrainJobError::Paused { .. }) => {
+            Failure { exit: Exit::Paused, message: error.to_string() }
+        }
+        EvaluateError::Worker(_) | EvaluateError::Finetune(TrainJobError::Worker(_)) => error.into(),
         error => Failure::usage(error),
     }
 }
@@ -136,6 +182,10 @@ fn basis_text(basis: &Basis, items: usize) -> String {
         Method::NestedCrossValidation => format!(
             "{items} items that come with aac, labelled by language models; nested cross-validation,\n\
              whole repositories held out: the figures of `trained` are of its recipe\n"
+        ),
+        Method::FoldByFold => format!(
+            "{items} labelled items; an encoder fine-tuned for every fold without what it answers, whole repositories\n\
+             held out, mixing and thresholds from the other folds\n"
         ),
         Method::AsItStands => format!("{items} labelled items; model {} as it stands\n", basis.model),
     };
@@ -160,6 +210,9 @@ fn classifier_text(found: &ClassifierEvaluation) -> String {
         out += &format!("\n{}", table_4(found, trained));
         out += &format!("\n{}", safe_text(trained));
     }
+    if let Some(folds) = &found.folds {
+        out += &format!("\n{}", folds_text(folds));
+    }
     for p in &found.pairings {
         out += &format!(
             "\n{} against {}: only the first right {}, only the second {}, McNemar p = {:.2e}\n",
@@ -173,8 +226,11 @@ fn classifier_text(found: &ClassifierEvaluation) -> String {
         );
     }
     if let Some(trained) = found.variants.last() {
-        out += &format!("\n{}", slices("language", &trained.figures.by_language));
+        out += &format!("\n{}", slices("programming language", &trained.figures.by_language));
         out += &format!("\n{}", slices("platform", &trained.figures.by_platform));
+        out += &format!("\n{}", slices("natural language", &trained.figures.by_natural_language));
+        out +=
+            "natural language: of the item with its headings and neighbours; unclear where there is too little text\n";
     }
     if let Some(curve) = &found.learning_curve {
         let rows: Vec<Vec<String>> = curve
@@ -208,7 +264,7 @@ fn table_9(found: &ClassifierEvaluation) -> String {
             three(v.figures.constraint_f1.value),
             three(v.figures.macro_f1.value),
             three(v.figures.accuracy.value),
-            format!("{:.0} µs", v.microseconds),
+            v.microseconds.map_or_else(|| "–".to_owned(), |us| format!("{us:.0} µs")),
         ]);
         rows.push(vec![
             "  95 % interval".to_owned(),
@@ -280,10 +336,10 @@ fn table_4(found: &ClassifierEvaluation, trained: &VariantScore) -> String {
 fn safe_text(trained: &VariantScore) -> String {
     let figures = &trained.figures;
     let mut out = format!(
-        "Safe point: recall {}, items flagged {}, {:.1} % of bytes\nCalibration: ECE {:.3} of the type, {:.3} of constraints\n",
+        "Safe point: recall {}, items flagged {}, {:.1} % of tokens\nCalibration: ECE {:.3} of the type, {:.3} of constraints\n",
         interval(figures.safe_recall),
         interval(figures.safe_flagged),
-        100.0 * figures.safe_bytes,
+        100.0 * figures.safe_tokens,
         figures.calibration_error,
         figures.constraint_calibration_error
     );
@@ -295,7 +351,27 @@ fn safe_text(trained: &VariantScore) -> String {
         })
         .collect();
     out += "What pinning costs:\n";
-    out + &table(&["recall", "items", "bytes", "precision", "threshold"], &rows)
+    out + &table(&["recall", "items", "tokens", "precision", "threshold"], &rows)
+}
+
+/// What an operator chooses from: recall of constraints against what is pinned for it.
+fn cost_figure(found: &ClassifierEvaluation) -> String {
+    let line = |name: String, of: &VariantScore, at: fn(&CostPoint) -> f64, reported: bool| Series {
+        name,
+        points: [(0.0, 0.0)].into_iter().chain(of.figures.cost_curve.iter().map(|p| (at(p), p.recall))).collect(),
+        reported,
+    };
+    let mut series = Vec::new();
+    if let Some((trained, others)) = found.variants.split_last() {
+        series.push(line("trained, items".to_owned(), trained, |p| p.flagged, false));
+        series.push(line("trained, tokens".to_owned(), trained, |p| p.cost, false));
+        let safe = (trained.figures.safe_flagged.value, trained.figures.safe_recall.value);
+        series.push(Series { name: "safe point, items".to_owned(), points: vec![safe], reported: false });
+        series.extend(others.iter().map(|v| line(format!("{}, items", v.name), v, |p| p.flagged, true)));
+    }
+    let items = found.variants.last().map_or(0, |v| v.figures.items);
+    let title = format!("Constraints found by what is pinned for it, {items} items");
+    recall_by_cost(&title, "share pinned", &series, WANTED_RECALL)
 }
 
 fn slices(by: &str, slices: &[Slice]) -> String {
@@ -310,23 +386,64 @@ fn slices(by: &str, slices: &[Slice]) -> String {
                 three(s.accuracy),
                 three(s.constraint_f1),
                 three(s.safe_recall),
+                three(s.safe_flagged),
             ]
         })
         .collect();
-    let mut out = table(&[by, "items", "constraints", "accuracy", "C-F1", "safe recall"], &rows);
+    let mut out = table(&[by, "items", "constraints", "accuracy", "C-F1", "safe recall", "flagged"], &rows);
     if slices.len() > SLICES {
         out += &format!("and {} more; --json lists all\n", slices.len() - SLICES);
     }
     out
 }
 
-fn phrasing_text(found: &PhrasingEvaluation) -> String {
-    let [rules, negatives] = found.items;
-    let mut out = basis_text(&found.basis, rules + negatives);
-    out += &format!("{rules} phrasings of {}s, {negatives} hard negatives\n\n", KnowledgeType::Constraint);
-    const FORMS: [&str; 4] = ["imperative", "declarative", "conditional", "passive"];
+fn folds_text(folds: &FoldsReport) -> String {
+    let mut out = String::new();
+    if folds.folds.len() < folds.of {
+        out += &format!(
+            "Only {} of {} folds are there, and the figures are of these; the same command without --folds goes on\n",
+            folds.folds.len(),
+            folds.of
+        );
+    }
+    if folds.folds.len() == 1 {
+        out += "With one fold, mixing and thresholds of an item come from its other repositories\n";
+    }
+    let rows: Vec<Vec<String>> = folds
+        .folds
+        .iter()
+        .map(|f| {
+            let mut row = [f.fold + 1, f.lessons, f.items, f.constraints].map(|n| n.to_string()).to_vec();
+            row.extend([f.accuracy[0], f.accuracy[1], f.constraint_f1[0], f.constraint_f1[1]].map(three));
+            row
+        })
+        .collect();
+    let head = ["fold", "learned from", "held out", "constraints", "accuracy", "linear", "C-F1", "linear"];
+    out += &table(&head, &rows);
+    let rows: Vec<Vec<String>> = folds
+        .floors
+        .iter()
+        .map(|p| {
+            let chosen = if p.floor == folds.linear_floor { " (chosen)" } else { "" };
+            let mut row = vec![format!("{:.2}{chosen}", p.floor)];
+            row.extend([p.asked, p.accuracy, p.constraint_f1, p.safe_recall, p.safe_flagged].map(three));
+            row
+        })
+        .collect();
+    out += "\nThe linear tier answers alone from a confidence up (the floor):\n";
+    out += &table(&["floor", "encoder asked", "accuracy", "C-F1", "safe recall", "flagged"], &rows);
+    if !folds.phrasing.is_empty() {
+        out += &format!("\n{}", table(&PHRASING_HEAD, &phrasing_rows(&folds.phrasing)));
+    }
+    out
+}
+
+const FORMS: [&str; 4] = ["imperative", "declarative", "conditional", "passive"];
+const PHRASING_HEAD: [&str; 7] = ["Figure 4", "imper.", "declar.", "condit.", "passive", "mean", "precision"];
+
+fn phrasing_rows(variants: &[(String, Vec<PhrasingScore>)]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (name, scores) in &found.variants {
+    for (name, scores) in variants {
         for score in scores {
             let mut row = vec![format!("{name}, {}", score.line)];
             row.extend(FORMS.map(|form| score.recall.get(form).map_or_else(|| "–".to_owned(), |r| three(*r))));
@@ -334,6 +451,14 @@ fn phrasing_text(found: &PhrasingEvaluation) -> String {
             rows.push(row);
         }
     }
+    rows
+}
+
+fn phrasing_text(found: &PhrasingEvaluation) -> String {
+    let [rules, negatives] = found.items;
+    let mut out = basis_text(&found.basis, rules + negatives);
+    out += &format!("{rules} phrasings of {}s, {negatives} hard negatives\n\n", KnowledgeType::Constraint);
+    let mut rows = phrasing_rows(&found.variants);
     let two = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2}"));
     for p in found.paper_figure_4 {
         rows.push(vec![
@@ -346,7 +471,7 @@ fn phrasing_text(found: &PhrasingEvaluation) -> String {
             "–".to_owned(),
         ]);
     }
-    out += &table(&["Figure 4", "imper.", "declar.", "condit.", "passive", "mean", "precision"], &rows);
+    out += &table(&PHRASING_HEAD, &rows);
     out += "precision: rules among what is flagged of rules and hard negatives\n";
     out += &asked_text(found.llm.as_ref(), &found.not_run);
     out + &format!("\nNot comparable:\n  {}\n", found.not_comparable)

@@ -1,6 +1,7 @@
 //! The variants that ask a language model, on labelled items.
 
-use super::classifier::{EvaluateError, contexts_of};
+use super::answers::contexts_of;
+use super::classifier::EvaluateError;
 use crate::classify::{Classifier, Thresholds};
 use crate::corpus::Sha256;
 use crate::job::llm::{LlmClassifier, LlmVariant};

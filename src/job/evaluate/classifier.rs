@@ -1,33 +1,33 @@
 //! What the classifier is worth on labels: regex and trained beside each other and beside the paper's figures.
 
+use super::answers::{Answered, answer, prototypes, scored, together};
 use super::asked::{AskedJob, NotRun};
 use super::ceiling::{Agreement, agreement};
+use super::folds::{FoldsJob, FoldsReport};
 use super::paper;
-use crate::classify::linear::shipped;
 use crate::classify::metrics::{Confusion, mcnemar_exact};
 use crate::classify::rules::RegexRules;
-use crate::classify::{Classifier, Probabilities, TYPES};
-use crate::corpus::ItemContext;
+use crate::classify::{Classifier, TYPES, tuned};
 use crate::job::encoders::EncoderPlace;
-use crate::job::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
-use crate::job::model::{ModelFileError, ModelName, ModelPlaces, Variant};
-use crate::job::train::{examples_of, shipped_hashes, was_shipped};
+use crate::job::hydrate::{HydrateError, HydrateSummary, TextSource};
+use crate::job::model::{ModelFileError, ModelName};
+use crate::job::train::TrainJobError;
 use crate::llm::{LlmError, LlmReport};
 use crate::monitor::Monitor;
 use crate::taxonomy::KnowledgeType;
 use crate::train::evaluate::{
     Evaluation, LearningPoint, PhrasingScore, evaluate, evaluate_phrasing, learning_curve, worst_errors,
 };
-use crate::train::fit::{HeldOut, TrainError, TrainOptions, nested};
+use crate::train::fit::{HeldOut, TrainError, TrainOptions};
 use crate::train::folds::fold_of_groups;
-use crate::train::labels::{Example, LabelRecord, Role};
+use crate::train::labels::{Example, Role};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Precision on hard negatives at which phrasings are scored.
-const PHRASING_PRECISION: f64 = 0.90;
+pub(super) const PHRASING_PRECISION: f64 = 0.90;
 /// Shares of the repositories at which the learning curve is measured.
 const CURVE: [f64; 5] = [0.1, 0.2, 0.4, 0.7, 1.0];
 /// Items timed for the latency of a variant.
@@ -41,6 +41,9 @@ pub struct ClassifierJob {
     pub model: Arc<dyn Classifier>,
     /// The sentence encoder whose prototypes are scored, too; without one they are left out.
     pub encoder: Option<EncoderPlace>,
+    /// Score the encoder tier by fine-tuning it fold by fold, in place of the linear tier by nested cross-validation or
+    /// of `model`.
+    pub folds: Option<FoldsJob>,
     /// The variants that ask a language model.
     pub asked: AskedJob,
     /// Measure how accuracy grows with labels; only on the shipped labels.
@@ -71,6 +74,18 @@ pub enum EvaluateError {
     /// The variants that ask an encoder cannot be made.
     #[error(transparent)]
     Variants(#[from] ModelFileError),
+    /// An encoder cannot be fine-tuned, or not to the end.
+    #[error(transparent)]
+    Finetune(#[from] TrainJobError),
+    /// A fold's file does not belong to this evaluation.
+    #[error(
+        "Failed to go on with the folds: {path} was made with other labels, another encoder or other options; remove it, or name another folder with --folds-in",
+        path = .path.display()
+    )]
+    StaleFold {
+        /// The file.
+        path: PathBuf,
+    },
     /// A language model did not answer.
     #[error(transparent)]
     Llm(#[from] LlmError),
@@ -91,6 +106,9 @@ pub enum Method {
     NestedCrossValidation,
     /// The model as it stands, on labels of the caller.
     AsItStands,
+    /// An encoder fine-tuned once a fold, each item answered by the encoder that saw nothing of its repository or rule;
+    /// mixing of the tiers and thresholds from the other folds' held-out items.
+    FoldByFold,
 }
 
 /// What was scored.
@@ -118,8 +136,8 @@ pub struct VariantScore {
     /// Macro-F1 over the paper's five types, without meta items.
     pub five_class_macro_f1: f64,
     /// Mean microseconds an item; an encoder uses all cores, the others one. Of a language model it is the time that it
-    /// took, spread over all items, also those that it was not asked about.
-    pub microseconds: f64,
+    /// took, spread over all items, also those that it was not asked about. Nothing where no model of the kind is here.
+    pub microseconds: Option<f64>,
 }
 
 /// Two variants on the same items.
@@ -166,6 +184,9 @@ pub struct ClassifierEvaluation {
     pub basis: Basis,
     /// The variants; the last is `trained`.
     pub variants: Vec<VariantScore>,
+    /// What is there of a fine-tuning fold by fold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folds: Option<FoldsReport>,
     /// Those without figures, and why.
     pub not_run: Vec<NotRun>,
     /// What asking a language model came to, where one was asked.
@@ -209,111 +230,6 @@ pub struct PhrasingEvaluation {
     pub not_comparable: &'static str,
 }
 
-/// Labels with texts, and answers of the trained model to them.
-struct Answered {
-    basis: Basis,
-    records: Vec<LabelRecord>,
-    examples: Vec<Example>,
-    trained: Vec<HeldOut>,
-}
-
-async fn answer(
-    job: &ClassifierJob,
-    texts: Option<&TextSource<'_>>,
-    monitor: &dyn Monitor,
-) -> Result<Answered, EvaluateError> {
-    let own = !job.gold.is_empty();
-    let records = if own { read_labels(&job.gold)? } else { shipped_labels().map_err(HydrateError::from)? };
-    let gold = |r: &&LabelRecord| r.as_given().is_some_and(|e| e.role == Role::Gold);
-    let labels = records.iter().filter(gold).count();
-    let (records, summary) = match texts {
-        Some(source) => hydrate(records, source, monitor).await?,
-        None => {
-            let with_text = records.iter().filter(|r| r.text.is_some()).count();
-            let labels = records.len();
-            (records, HydrateSummary { labels, with_text, ..HydrateSummary::default() })
-        }
-    };
-    let (examples, ..) = examples_of(&records);
-    let model = scored(job);
-    let mut basis = Basis {
-        method: if own { Method::AsItStands } else { Method::NestedCrossValidation },
-        model: ModelName::of(model.as_ref()),
-        // Which ones is `aac gold hydrate`'s to say.
-        texts: HydrateSummary { not_found: Vec::new(), ..summary },
-        seen: 0,
-    };
-    let trained = if own {
-        if basis.model == ModelName::of(shipped()) {
-            let hashes = shipped_hashes(&shipped_labels().map_err(HydrateError::from)?);
-            basis.seen = examples.iter().filter(|e| was_shipped(&e.text, &hashes)).count();
-        }
-        answers_of(model.as_ref(), &examples)
-    } else {
-        // Half of the gold set tells nothing about the whole.
-        let found = examples.iter().filter(|e| e.role == Role::Gold).count();
-        if found * 10 < labels * 9 {
-            return Err(EvaluateError::NoTexts { found, labels });
-        }
-        monitor.begin("validate", None);
-        let work = examples.clone();
-        let held = tokio::task::spawn_blocking(move || nested(&work, &TrainOptions::default())).await??;
-        monitor.end();
-        held
-    };
-    Ok(Answered { basis, records, examples, trained })
-}
-
-/// Answers of a classifier that is not refitted, in the form of held-out ones.
-fn answers_of(classifier: &dyn Classifier, examples: &[Example]) -> Vec<HeldOut> {
-    let thresholds = classifier.thresholds();
-    together(classifier, examples)
-        .into_iter()
-        .enumerate()
-        .map(|(index, probs)| HeldOut { index, probs: probs.as_array().map(f64::from), thresholds })
-        .collect()
-}
-
-/// The model that the figures are of. Cross-validation refits the linear tier: fine-tuning an encoder five times is no
-/// matter of minutes, and `aac train` scores it on a held-out fold.
-fn scored(job: &ClassifierJob) -> Arc<dyn Classifier> {
-    if job.gold.is_empty() && ModelName::of(job.model.as_ref()).tier != "linear" {
-        Arc::new(shipped().clone())
-    } else {
-        job.model.clone()
-    }
-}
-
-/// The variants that need an encoder and nothing fitted.
-fn prototypes(encoder: Option<&EncoderPlace>) -> Result<Vec<Arc<dyn Classifier>>, ModelFileError> {
-    let places = ModelPlaces { encoder: encoder.cloned(), ..ModelPlaces::default() };
-    let variants: &[Variant] = if encoder.is_some() { &[Variant::Encoder, Variant::RegexEncoder] } else { &[] };
-    variants.iter().map(|variant| variant.classifier(&places)).collect()
-}
-
-/// Answers to many examples at once.
-fn together(classifier: &dyn Classifier, examples: &[Example]) -> Vec<Probabilities> {
-    contexts_of(&examples.iter().collect::<Vec<_>>(), |items| classifier.probabilities_of(items))
-}
-
-/// What `with` makes of the examples as a classifier sees them.
-pub(super) fn contexts_of<T>(examples: &[&Example], with: impl FnOnce(&[ItemContext<'_>]) -> T) -> T {
-    let headings: Vec<Vec<&str>> = examples.iter().map(|e| e.heading.iter().map(String::as_str).collect()).collect();
-    let items: Vec<ItemContext<'_>> = examples
-        .iter()
-        .zip(&headings)
-        .map(|(e, heading)| ItemContext {
-            text: &e.text,
-            kind: e.kind,
-            heading,
-            path: &e.path,
-            before: e.before.as_deref(),
-            after: e.after.as_deref(),
-        })
-        .collect();
-    with(&items)
-}
-
 /// Score the variants on gold items; `platform` names the platform of a path.
 pub async fn evaluate_classifier(
     job: &ClassifierJob,
@@ -321,13 +237,13 @@ pub async fn evaluate_classifier(
     platform: impl Fn(&str) -> String,
     monitor: &dyn Monitor,
 ) -> Result<ClassifierEvaluation, EvaluateError> {
-    let Answered { basis, records, examples, trained } = answer(job, texts, monitor).await?;
+    let answered = answer(job, texts, monitor).await?;
+    let (examples, trained) = (&answered.examples, &answered.trained);
     if !examples.iter().any(|e| e.role == Role::Gold) {
         return Err(EvaluateError::Nothing("labelled items with texts (phrasings and chosen items do not count)"));
     }
-    let regex = answers_of(&RegexRules, &examples);
-    let score = |name: &str, microseconds: f64, held: &[HeldOut]| {
-        let mut figures = evaluate(&examples, held, &platform);
+    let score = |name: &str, microseconds: Option<f64>, held: &[HeldOut]| {
+        let mut figures = evaluate(examples, held, &platform);
         figures.cost_curve = thinned(figures.cost_curve);
         VariantScore {
             name: name.to_owned(),
@@ -337,19 +253,29 @@ pub async fn evaluate_classifier(
             figures,
         }
     };
-    let mut variants = vec![score("regex", time(&RegexRules, &examples), &regex)];
-    let mut pairings = vec![pair(&examples, ("regex", &regex), ("trained", &trained))];
+    let (mut variants, mut pairings) = (Vec::new(), Vec::new());
+    let mut add = |name: &str, microseconds: Option<f64>, held: &[HeldOut]| {
+        variants.push(score(name, microseconds, held));
+        pairings.push(pair(examples, (name, held), ("trained", trained)));
+    };
+    add("regex", Some(time(&RegexRules, examples)), &answered.of(&RegexRules));
     for classifier in prototypes(job.encoder.as_ref())? {
-        let held = answers_of(classifier.as_ref(), &examples);
-        variants.push(score(classifier.name(), time(classifier.as_ref(), &examples), &held));
-        pairings.push(pair(&examples, (classifier.name(), &held), ("trained", &trained)));
+        let classifier = classifier.as_ref();
+        add(classifier.name(), Some(time(classifier, examples)), &answered.of(classifier));
     }
-    let asked = job.asked.answers(&examples, Role::Gold, |_| true, monitor).await?;
+    let asked = job.asked.answers(examples, Role::Gold, |_| true, monitor).await?;
     for one in &asked {
-        variants.push(score(one.classifier.name(), one.microseconds, &one.held));
-        pairings.push(pair(&examples, (one.classifier.name(), &one.held), ("trained", &trained)));
+        add(one.classifier.name(), Some(one.microseconds), &answered.scoped(one.held.clone()));
     }
-    variants.push(score("trained", time(scored(job).as_ref(), &examples), &trained));
+    let model = scored(job);
+    let mut timed = Some(model.as_ref());
+    if let Some(folds) = &answered.folds {
+        let linear = crate::classify::linear::shipped();
+        add("linear", Some(time(linear, examples)), &folds.linear);
+        // The folds' encoders are gone; one that is here takes as long.
+        timed = timed.filter(|model| ModelName::of(*model).tier == tuned::TIER);
+    }
+    variants.push(score("trained", timed.map(|model| time(model, examples)), trained));
     let learning_curve = if job.curve {
         monitor.begin("curve", None);
         let work = examples.clone();
@@ -364,9 +290,10 @@ pub async fn evaluate_classifier(
         not_run: job.asked.not_run(&asked),
         llm: job.asked.report(),
         pairings,
-        agreement: agreement(&records),
-        errors: errors(&examples, &trained, job.errors),
-        basis,
+        errors: errors(examples, trained, job.errors),
+        agreement: agreement(&answered.records),
+        folds: answered.folds.map(|folds| folds.report),
+        basis: answered.basis,
         variants,
         paper_table_4: &paper::TABLE_4,
         paper_table_9: &paper::TABLE_9,
@@ -381,28 +308,38 @@ pub async fn evaluate_phrasings(
     texts: Option<&TextSource<'_>>,
     monitor: &dyn Monitor,
 ) -> Result<PhrasingEvaluation, EvaluateError> {
-    let Answered { basis, examples, trained, .. } = answer(job, texts, monitor).await?;
-    let phrasings: Vec<&Example> = examples.iter().filter(|e| e.role == Role::Phrasing).collect();
+    let answered = answer(job, texts, monitor).await?;
+    let Answered { examples, trained, folds, .. } = &answered;
+    let phrasings: Vec<&Example> =
+        trained.iter().map(|held| &examples[held.index]).filter(|e| e.role == Role::Phrasing).collect();
     let rules = phrasings.iter().filter(|e| e.label == KnowledgeType::Constraint).count();
     if rules == 0 {
         return Err(EvaluateError::Nothing("phrasings of rules (labels with `domain` and `form`)"));
     }
-    let folds = TrainOptions::default().folds;
-    let fold = fold_of_groups(phrasings.iter().map(|e| e.group.as_str()), folds);
+    let count = TrainOptions::default().folds;
+    let fold = match folds {
+        Some(folds) => folds.rules.iter().map(|(rule, part)| (rule.as_str(), *part)).collect(),
+        None => fold_of_groups(phrasings.iter().map(|e| e.group.as_str()), count),
+    };
     let score = |held: &[HeldOut]| {
-        evaluate_phrasing(&examples, held, |e| fold.get(e.group.as_str()).copied().unwrap_or(0), PHRASING_PRECISION)
+        evaluate_phrasing(examples, held, |e| fold.get(e.group.as_str()).copied().unwrap_or(0), PHRASING_PRECISION)
     };
     // Prototypes are left out, and the cascades with them: they are made of phrasings.
-    let asked = job.asked.answers(&examples, Role::Phrasing, |name| !name.starts_with("cascade"), monitor).await?;
-    let mut variants = vec![("regex".to_owned(), score(&answers_of(&RegexRules, &examples)))];
-    variants.extend(asked.iter().map(|one| (one.classifier.name().to_owned(), score(&one.held))));
-    variants.push(("trained".to_owned(), score(&trained)));
+    let asked = job.asked.answers(examples, Role::Phrasing, |name| !name.starts_with("cascade"), monitor).await?;
+    let mut variants = vec![("regex".to_owned(), score(&answered.of(&RegexRules)))];
+    for one in &asked {
+        variants.push((one.classifier.name().to_owned(), score(&answered.scoped(one.held.clone()))));
+    }
+    if let Some(folds) = folds {
+        variants.push(("linear".to_owned(), score(&folds.linear)));
+    }
+    variants.push(("trained".to_owned(), score(trained)));
     Ok(PhrasingEvaluation {
         items: [rules, phrasings.len() - rules],
         not_run: job.asked.not_run(&asked),
         llm: job.asked.report(),
         variants,
-        basis,
+        basis: answered.basis,
         paper_figure_4: &paper::FIGURE_4,
         not_comparable: paper::NOT_COMPARABLE[2],
     })
@@ -428,9 +365,9 @@ fn five_class(confusion: &Confusion) -> f64 {
 }
 
 fn time(classifier: &dyn Classifier, examples: &[Example]) -> f64 {
-    let timed = &examples[..examples.len().min(TIMED)];
+    let timed: Vec<&Example> = examples.iter().take(TIMED).collect();
     let begun = Instant::now();
-    std::hint::black_box(together(classifier, timed));
+    std::hint::black_box(together(classifier, &timed));
     begun.elapsed().as_secs_f64() * 1e6 / timed.len().max(1) as f64
 }
 

@@ -16,9 +16,9 @@ const PAPER_ROUNDS: &str =
     "The paper: /compact 0.53 after one round and 0.10 after five; TypeCompact 0.96 from the second";
 
 /// The same as points of its figure, as far as its text gives numbers.
-const PAPER_LINES: [(&str, &[(usize, f64)]); 2] = [
-    ("reported: TypeCompact", &[(1, 1.0), (2, 0.96), (3, 0.96), (4, 0.96), (5, 0.96)]),
-    ("reported: /compact, Sonnet 4.6", &[(1, 0.53), (5, 0.10)]),
+const PAPER_LINES: [(&str, &[(f64, f64)]); 2] = [
+    ("reported: TypeCompact", &[(1.0, 1.0), (2.0, 0.96), (3.0, 0.96), (4.0, 0.96), (5.0, 0.96)]),
+    ("reported: /compact, Sonnet 4.6", &[(1.0, 0.53), (5.0, 0.10)]),
 ];
 
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub(in crate::cli) async fn rounds(context: &Context, args: &RoundsArgs) -> Resu
 fn rounds_figure(found: &Tables<Vec<Round>>, by_model: Option<&LlmRounds>) -> String {
     let line = |name: &str, of: &dyn Fn(&Round) -> Option<f64>| Series {
         name: name.to_owned(),
-        points: found.tables.iter().filter_map(|round| Some((round.round, of(round)?))).collect(),
+        points: found.tables.iter().filter_map(|round| Some((round.round as f64, of(round)?))).collect(),
         reported: false,
     };
     let mut series = vec![line("TypeCompact", &|round| round.recall)];
@@ -76,7 +76,7 @@ fn rounds_figure(found: &Tables<Vec<Round>>, by_model: Option<&LlmRounds>) -> St
         series.push(line(baseline.as_str(), &|round| round.baselines.get(at).copied().flatten()));
     }
     if let Some(model) = by_model {
-        let points = model.recall.iter().enumerate().map(|(at, recall)| (at + 1, *recall)).collect();
+        let points = model.recall.iter().enumerate().map(|(at, recall)| ((at + 1) as f64, *recall)).collect();
         series.push(Series { name: model.strategy.clone(), points, reported: false });
     }
     for (name, points) in PAPER_LINES {
