@@ -18,8 +18,8 @@ pub(super) struct TuneArgs {
     /// Tokens that are read of the items before and after, each
     #[arg(long, value_name = "N", default_value_t = 8, requires = "finetune", value_parser = RangedU64ValueParser::<usize>::new().range(..=24))]
     neighbours: usize,
-    /// How much of the running mean of the weights each step keeps; 0 takes the weights of the last step
-    #[arg(long, value_name = "SHARE", default_value_t = 0.998, requires = "finetune", value_parser = averaging)]
+    /// Take the running mean of the weights, of which each step keeps this share; 0 takes those of the last step
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "finetune", value_parser = averaging)]
     averaging: f32,
     /// Order of the items and dropout follow from it
     #[arg(long, value_name = "N", default_value_t = 1, requires = "finetune")]

@@ -53,7 +53,8 @@ pub struct FinetuneOptions {
     /// Largest length of the gradient of a step.
     pub clip: f32,
     /// How slowly the running mean of the values forgets, 0 to 1: the mean is what comes out, since the values of the
-    /// last steps swing about it (Polyak & Juditsky, 1992). 0 takes the last values themselves.
+    /// last steps swing about it (Polyak & Juditsky, 1992). 0 takes the last values themselves,
+    /// as the published figures do.
     pub averaging: f32,
     /// Lowest layers that stay as they are.
     pub frozen: usize,
@@ -73,7 +74,7 @@ impl Default for FinetuneOptions {
             decay: 0.01,
             dropout: 0.1,
             clip: 1.0,
-            averaging: 0.998,
+            averaging: 0.0,
             frozen: 2,
             seed: 1,
         }

@@ -144,7 +144,7 @@ fn what_comes_out_is_the_mean_of_the_last_steps() {
     assert_eq!(last.mean, last.parameters);
     assert_eq!(mean.parameters, last.parameters);
     // The head begins at nothing, so that its mean after two steps is of these alone.
-    let mut by_hand = Trainer::new(encoder.clone(), lessons.clone(), options());
+    let mut by_hand = Trainer::new(encoder.clone(), lessons.clone(), mean.options.clone());
     let mut seen = Vec::new();
     let order = by_hand.used.clone();
     let share = |step: f32| 1.0 - (1.0 + step) / (10.0 + step);
