@@ -23,6 +23,8 @@ fn the_samples_are_what_is_sent() {
         paths: vec![path.to_owned()],
     };
     matches("content.graphql", &content::document(&[ask("a/b", "AGENTS.md"), ask("c/d.e", "a \"b\"\\\u{1}é/🦀.md")]));
+    let blobs = RepositoryAsk { trees: Vec::new(), paths: Vec::new(), ..ask("a/b", "") };
+    matches("blobs.graphql", &content::document(&[blobs]));
     let nodes = ["R_kgDOA".to_owned(), "MDEwOlJlcG9zaXRvcnkx".to_owned()];
     matches("repositories.graphql", &recheck::document(&nodes));
     let asks = [(Some(nodes[0].clone()), ask("a/b", "AGENTS.md")), (None, ask("c/d", "CLAUDE.md"))];

@@ -1,11 +1,16 @@
-//! Find the texts of labels that came without them: by the id of their blob, in the corpus or in git repositories.
+//! Find the texts of labels that came without them: by the id of their blob, in the corpus, in git repositories or on
+//! GitHub.
 
+mod github;
+
+use super::crawl::{CrawlError, ledger};
 use crate::corpus::{GitOid, Slug};
 use crate::encoding;
+use crate::github::GitHub;
 use crate::monitor::Monitor;
 use crate::repos::{self, Reader, Repository, SourceKind};
 use crate::segment;
-use crate::store::{BlobId, Store, StoreError};
+use crate::store::{BlobId, OptOuts, Store, StoreError};
 use crate::train::labels::{LabelError, LabelRecord, Match, parse_labels};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -34,6 +39,9 @@ pub enum HydrateError {
     /// The corpus cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// GitHub refuses the credentials, or cannot be reached at all.
+    #[error(transparent)]
+    GitHub(#[from] CrawlError),
     /// A folder holds no git repository.
     #[error("Failed to find a git repository in {path}{why}", path = .path.display())]
     NoRepository {
@@ -51,6 +59,13 @@ pub enum TextSource<'a> {
     Corpus(&'a Store),
     /// Git repositories, or folders of them; a label's own repository is asked first.
     Repositories(Vec<PathBuf>),
+    /// GitHub, in the repositories that the labels name: only what has no text yet is asked for, and nothing is stored.
+    GitHub {
+        /// The client; its ledger and budget bound what is asked.
+        github: &'a GitHub,
+        /// Repositories that are not asked for.
+        optouts: OptOuts,
+    },
 }
 
 /// What was found.
@@ -68,14 +83,25 @@ pub struct HydrateSummary {
     pub missing: BTreeMap<Missing, usize>,
     /// Each of them, in the order of the labels.
     pub not_found: Vec<NotFound>,
-    /// Asked to stop before the end.
-    pub paused: bool,
+    /// Why it stopped before the end, when it did.
+    pub paused: Option<String>,
 }
 
 impl HydrateSummary {
     /// Labels without a text.
     pub fn missed(&self) -> usize {
         self.missing.values().sum()
+    }
+
+    /// What came of both searches, where `next` looked on for what this one had not found.
+    pub fn and_then(self, next: Self) -> Self {
+        Self {
+            labels: self.labels,
+            with_text: self.with_text,
+            by_hash: self.by_hash + next.by_hash,
+            by_line: self.by_line + next.by_line,
+            ..next
+        }
     }
 }
 
@@ -106,19 +132,33 @@ pub enum Missing {
     NoText,
     /// The text is there and no item has the hash or stands at the line.
     NoItem,
+    /// The repository is opted out, so that GitHub was not asked.
+    OptedOut,
+    /// GitHub does not show the repository or the blob.
+    Gone,
+    /// GitHub was asked and did not answer.
+    Failed,
+    /// The search stopped before it was looked for.
+    NotReached,
 }
 
 impl Missing {
     /// What it means and what to do.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::NoRepository => "their repositories are not here; ingest or crawl them, or name a folder with --from",
+            Self::NoRepository => {
+                "their repositories are not here; ingest or crawl them, name a folder with --from, or fetch them with --github"
+            }
             Self::NoBlob => {
                 "their files are not in the corpus: another version is, their platform is off, or their name alone makes \
                  them no artifact (`aac ingest DIR --platform all --lenient` takes those in)"
             }
             Self::NoText => "their files are no text",
             Self::NoItem => "their files have no such item; the labels were made on another cut of the text",
+            Self::OptedOut => "their repositories are opted out (`aac optout list`)",
+            Self::Gone => "GitHub has no such repository or blob (any more), or does not show it with this token",
+            Self::Failed => "GitHub did not answer; the same command asks again",
+            Self::NotReached => "not looked for yet; the same command begins anew",
         }
     }
 }
@@ -160,9 +200,12 @@ pub async fn hydrate(
         with_text: records.iter().filter(|r| r.text.is_some()).count(),
         ..HydrateSummary::default()
     };
+    let only_textless = matches!(source, TextSource::GitHub { .. });
     let mut wanted: BTreeMap<GitOid, Vec<usize>> = BTreeMap::new();
     for (index, record) in records.iter().enumerate() {
-        if let Some(blob) = record.blob {
+        if let Some(blob) = record.blob
+            && !(only_textless && record.text.is_some())
+        {
             wanted.entry(blob).or_default().push(index);
         }
     }
@@ -179,16 +222,25 @@ pub async fn hydrate(
             }
         }
         TextSource::Repositories(paths) => Library::of_repositories(paths)?,
+        TextSource::GitHub { github, optouts } => Library::GitHub { github, optouts },
     };
     let mut missed = Vec::new();
     monitor.begin("hydrate", Some(wanted.len() as u64));
-    let wanted: Vec<(GitOid, Vec<usize>)> = wanted.into_iter().collect();
+    let mut wanted: Vec<(GitOid, Vec<usize>)> = wanted.into_iter().collect();
+    // A repository is asked about once, not once a page.
+    wanted.sort_by(|a, b| owner(&a.1, &records).cmp(&owner(&b.1, &records)));
     for page in wanted.chunks(PAGE) {
-        if monitor.stop_requested() {
-            summary.paused = true;
-            break;
+        if summary.paused.is_none() && monitor.stop_requested() {
+            summary.paused = Some("asked to stop".to_owned());
         }
-        let bodies = library.read(page, &records).await?;
+        let bodies = if summary.paused.is_some() {
+            vec![None; page.len()]
+        } else {
+            let read = library.read(page, &records, monitor).await?;
+            summary.paused = read.paused;
+            read.bodies
+        };
+        let bodies: Vec<_> = bodies.into_iter().map(|body| body.unwrap_or(Err(Missing::NotReached))).collect();
         let found: Vec<(usize, Found)> = page
             .par_iter()
             .zip(bodies)
@@ -243,13 +295,46 @@ pub async fn hydrate(
     Ok((records, summary))
 }
 
+/// [`hydrate`] from GitHub, under the opt-outs and with the ledger of `store` where there is one.
+pub async fn hydrate_from_github(
+    records: Vec<LabelRecord>,
+    github: &GitHub,
+    store: Option<&Store>,
+    monitor: &dyn Monitor,
+) -> Result<(Vec<LabelRecord>, HydrateSummary), HydrateError> {
+    let optouts = match store {
+        Some(store) => {
+            ledger::restore(store, github).await?;
+            store.opt_outs().await?
+        }
+        None => OptOuts::default(),
+    };
+    let found = hydrate(records, &TextSource::GitHub { github, optouts }, monitor).await;
+    if let Some(store) = store {
+        ledger::save(store, github).await?;
+    }
+    found
+}
+
 /// A record with its text and how its item was found, or why not.
 type Found = Result<(LabelRecord, Match), Missing>;
+
+/// The blobs of a page, in its order, and why the search stopped before it had looked for those without an answer.
+struct Bodies {
+    bodies: Vec<Option<Result<Vec<u8>, Missing>>>,
+    paused: Option<String>,
+}
+
+/// The repository of the labels at `indices`, the first that names one.
+fn owner<'r>(indices: &[usize], records: &'r [LabelRecord]) -> Option<&'r str> {
+    indices.iter().find_map(|i| records[*i].repo.as_deref())
+}
 
 /// Where blobs are looked up.
 enum Library<'a> {
     Corpus { store: &'a Store, known: HashMap<GitOid, BlobId>, repositories: HashSet<String> },
     Repositories(Vec<(Slug, Repository)>),
+    GitHub { github: &'a GitHub, optouts: &'a OptOuts },
 }
 
 impl Library<'_> {
@@ -272,30 +357,34 @@ impl Library<'_> {
         Ok(Self::Repositories(open))
     }
 
-    /// The bytes of each blob of a page, in its order.
     async fn read(
         &self,
         page: &[(GitOid, Vec<usize>)],
         records: &[LabelRecord],
-    ) -> Result<Vec<Result<Vec<u8>, Missing>>, HydrateError> {
-        let owner = |indices: &[usize]| indices.iter().find_map(|i| records[*i].repo.as_deref());
+        monitor: &dyn Monitor,
+    ) -> Result<Bodies, HydrateError> {
+        let whole = |bodies: Vec<_>| Bodies { bodies: bodies.into_iter().map(Some).collect(), paused: None };
         match self {
+            Self::GitHub { github, optouts } => {
+                let wanted: Vec<_> = page.iter().map(|(oid, indices)| (*oid, owner(indices, records))).collect();
+                Ok(github::read(github, optouts, &wanted, monitor).await?)
+            }
             Self::Corpus { store, known, repositories } => {
                 let ids: Vec<BlobId> = page.iter().filter_map(|(oid, _)| known.get(oid).copied()).collect();
                 let bodies = store.bodies(&ids).await?;
                 let mut bodies: HashMap<BlobId, Vec<u8>> = ids.into_iter().zip(bodies).collect();
                 let read = |(oid, indices): &(GitOid, Vec<usize>)| {
                     let body = known.get(oid).and_then(|id| bodies.remove(id));
-                    body.ok_or_else(|| match owner(indices) {
+                    body.ok_or_else(|| match owner(indices, records) {
                         Some(repo) if repositories.contains(&repo.to_ascii_lowercase()) => Missing::NoBlob,
                         _ => Missing::NoRepository,
                     })
                 };
-                Ok(page.iter().map(read).collect())
+                Ok(whole(page.iter().map(read).collect()))
             }
             Self::Repositories(open) => {
                 let read = |readers: &mut Vec<Option<Reader>>, (oid, indices): &(GitOid, Vec<usize>)| {
-                    let slug = owner(indices).and_then(|repo| repo.parse::<Slug>().ok());
+                    let slug = owner(indices, records).and_then(|repo| repo.parse::<Slug>().ok());
                     let own = slug.and_then(|slug| open.iter().position(|(held, _)| *held == slug));
                     // A fork or a rename holds the same blob under another name.
                     let others = (0..open.len()).filter(|i| Some(*i) != own);
@@ -305,7 +394,7 @@ impl Library<'_> {
                     body.ok_or(if own.is_some() { Missing::NoBlob } else { Missing::NoRepository })
                 };
                 let none = || open.iter().map(|_| None).collect::<Vec<Option<Reader>>>();
-                Ok(page.par_iter().map_init(none, read).collect())
+                Ok(whole(page.par_iter().map_init(none, read).collect()))
             }
         }
     }

@@ -38,6 +38,8 @@ mod gold;
 #[cfg(feature = "app")]
 mod hardship;
 #[cfg(feature = "app")]
+mod hydrate;
+#[cfg(feature = "app")]
 mod ingest;
 #[cfg(feature = "app")]
 mod ingest_forms;

@@ -36,14 +36,14 @@ impl Fill {
 
 /// What came of a question.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply<A> {
+pub(in crate::job) enum Reply<A> {
     Came(A),
     /// Asked alone, it failed for this reason.
     Failed(String),
 }
 
 /// The answers of one query in the order of its questions; `None` marks one that it did not answer.
-pub(super) type Answers<A> = Result<Result<Vec<Option<A>>, github::Error>, Halt>;
+pub(in crate::job) type Answers<A> = Result<Result<Vec<Option<A>>, github::Error>, Halt>;
 
 type Send<'a, T, A> = Box<dyn Fn(&[&T]) -> BoxFuture<'a, Answers<A>> + core::marker::Send + Sync + 'a>;
 type UnderWay<'a, T, A> = BoxFuture<'a, (Group<T>, Answers<A>)>;
@@ -64,17 +64,17 @@ struct Question<T> {
 
 /// Limits of the batches.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(in crate::job) struct Bounds {
     /// Questions in a batch at most.
-    pub(super) most: usize,
+    pub(in crate::job) most: usize,
     /// Batches under way at a time.
-    pub(super) lanes: usize,
+    pub(in crate::job) lanes: usize,
     /// Sum of the weights in a batch; a heavier question goes alone.
-    pub(super) weight: usize,
+    pub(in crate::job) weight: usize,
 }
 
 /// See the module.
-pub(super) struct Asker<'a, T, A> {
+pub(in crate::job) struct Asker<'a, T, A> {
     send: Send<'a, T, A>,
     queue: VecDeque<Question<T>>,
     under_way: FuturesUnordered<UnderWay<'a, T, A>>,
@@ -89,7 +89,7 @@ where
     T: core::marker::Send + 'a,
     A: core::marker::Send + 'a,
 {
-    pub(super) fn new(
+    pub(in crate::job) fn new(
         bounds: Bounds,
         send: impl Fn(&[&T]) -> BoxFuture<'a, Answers<A>> + core::marker::Send + Sync + 'a,
     ) -> Self {
@@ -104,21 +104,21 @@ where
         }
     }
 
-    pub(super) fn push(&mut self, what: T, weight: usize) {
+    pub(in crate::job) fn push(&mut self, what: T, weight: usize) {
         self.queue.push_back(Question { what, weight, unanswered: 0, together: usize::MAX });
     }
 
     /// Questions that wait to be asked.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::job) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
     /// How many waiting questions keep every lane busy with full batches.
-    pub(super) fn enough(&self) -> usize {
+    pub(in crate::job) fn enough(&self) -> usize {
         self.batch.size() * (self.bounds.lanes + 1)
     }
 
-    pub(super) fn fill(&self) -> Fill {
+    pub(in crate::job) fn fill(&self) -> Fill {
         self.fill
     }
 
@@ -129,7 +129,7 @@ where
     ///
     /// # Errors
     /// When the job has to stop, once the answers under way have been given out.
-    pub(super) async fn next(&mut self, more: bool) -> Result<Option<Vec<(T, Reply<A>)>>, Halt> {
+    pub(in crate::job) async fn next(&mut self, more: bool) -> Result<Option<Vec<(T, Reply<A>)>>, Halt> {
         while self.halt.is_none()
             && self.under_way.len() < self.bounds.lanes
             && let Some(group) = self.take(more || !self.under_way.is_empty())

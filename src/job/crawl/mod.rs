@@ -2,11 +2,12 @@
 //! while the search goes on, and histories whenever contents wait for it. Everything asks the store what is missing, so a
 //! crawl that was killed or paused goes on where it stood.
 
-mod batches;
+pub(in crate::job) mod batches;
 mod content;
 mod feed;
 pub(in crate::job) mod histories;
 mod known;
+pub(in crate::job) mod ledger;
 pub(in crate::job) mod links;
 mod price;
 mod progress;
@@ -19,7 +20,7 @@ pub use batches::Fill;
 pub use price::{CrawlPrice, crawl_price, published_size};
 
 use crate::corpus::Slug;
-use crate::github::{self, GitHub, LedgerRow, Traffic};
+use crate::github::{self, GitHub, Traffic};
 use crate::monitor::Monitor;
 use crate::plan::UnexpectedPage;
 use crate::plan::targets::Targets;
@@ -219,6 +220,23 @@ impl<E: Into<CrawlError>> From<E> for Halt {
     }
 }
 
+/// Wait for `work`, unless `stop` becomes true first; the work is dropped then.
+pub(in crate::job) async fn unless_stopped<T>(
+    stop: impl Fn() -> bool,
+    work: impl Future<Output = T>,
+) -> Result<T, Halt> {
+    let stopped = async {
+        while !stop() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = stopped => Err(Halt::Paused { why: "asked to stop".to_owned(), until: None }),
+    }
+}
+
 /// What all steps share.
 pub(in crate::job) struct Context<'a> {
     pub(in crate::job) store: &'a Store,
@@ -260,10 +278,7 @@ impl<'a> Context<'a> {
         monitor: &'a dyn Monitor,
         run: RunId,
     ) -> Result<Self, StoreError> {
-        let identity = github.identity();
-        let rows: Vec<LedgerRow> =
-            store.ledger(&identity).await?.iter().filter_map(|(_, state)| serde_json::from_str(state).ok()).collect();
-        github.restore_ledger(&rows);
+        ledger::restore(store, github).await?;
         let optouts = store.opt_outs().await?;
         Ok(Self {
             store,
@@ -272,7 +287,7 @@ impl<'a> Context<'a> {
             options,
             monitor,
             run,
-            identity,
+            identity: github.identity(),
             optouts,
             failed: Mutex::default(),
             skips_known: false,
@@ -287,16 +302,7 @@ impl<'a> Context<'a> {
 
     /// Wait for `work`, unless the monitor asks to stop first. Work that is dropped has stored nothing.
     pub(in crate::job) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
-        let stopped = async {
-            while !self.monitor.stop_requested() && !self.stopped.load(Ordering::Relaxed) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = stopped => Err(Halt::Paused { why: "asked to stop".to_owned(), until: None }),
-        }
+        unless_stopped(|| self.monitor.stop_requested() || self.stopped.load(Ordering::Relaxed), work).await
     }
 
     /// Ask everything that is under way to stop.
@@ -334,13 +340,7 @@ impl<'a> Context<'a> {
     }
 
     pub(in crate::job) async fn save_ledger(&self) -> Result<(), StoreError> {
-        let rows: Vec<(String, String)> = self
-            .github
-            .ledger_rows()
-            .into_iter()
-            .filter_map(|row| Some((row.resource.clone(), serde_json::to_string(&row).ok()?)))
-            .collect();
-        self.store.put_ledger(&self.identity, &rows, now()).await
+        ledger::save(self.store, self.github).await
     }
 }
 
