@@ -1,6 +1,7 @@
 //! `aac check`.
 
 use super::knowledge::{ReadArgs, read_text};
+use super::output::counted;
 use super::{Context, Exit, Failure};
 use crate::segment::flatten;
 use crate::triage::{Base, Check, Guard, ItemId, check, guards};
@@ -81,8 +82,8 @@ fn text(found: &Check, before: &str) -> String {
         lines.push(format!("    without: {}", weakened.dropped.join(", ")));
     }
     lines.push(format!(
-        "{} constraints kept ({} word for word), {} weakened, {} lost; recall {:.2}",
-        found.kept,
+        "{} kept ({} word for word), {} weakened, {} lost; recall {:.2}",
+        counted(found.kept, "constraint"),
         found.verbatim,
         found.weakened.len(),
         found.lost.len(),

@@ -1,6 +1,7 @@
 //! `aac compact`.
 
 use super::knowledge::{BudgetReport, ReadArgs, budget};
+use super::output::counted;
 use super::{Context, Exit, Failure};
 use crate::terminal::say;
 use crate::triage::{Budget, Change, Compaction, Guard, Outcome, Verdict, compact};
@@ -71,12 +72,12 @@ pub(super) fn show(context: &Context, outcome: &Outcome, dry_run: bool, best_eff
     }
     if safe {
         context.tell(&format!(
-            "Safe: {} → {} tokens of {} allowed; {} constraints word for word, {} items shortened, {} left out",
+            "Safe: {} → {} tokens of {} allowed; {} word for word, {} shortened, {} left out",
             outcome.tokens_in,
             compaction.tokens_out,
             outcome.budget,
-            compaction.pinned,
-            compaction.compressed.len(),
+            counted(compaction.pinned, "constraint"),
+            counted(compaction.compressed.len(), "item"),
             compaction.dropped.len(),
         ));
         return Ok(Exit::Done);
@@ -89,7 +90,7 @@ pub(super) fn show(context: &Context, outcome: &Outcome, dry_run: bool, best_eff
     if lost.is_empty() {
         say("All constraints fit without their headings; --best-effort prints them");
     } else {
-        say(&format!("{} constraints do not fit, riskiest first:", lost.len()));
+        say(&format!("{} left out, riskiest first:", counted(lost.len(), "constraint")));
         for guard in lost.iter().take(SHOWN) {
             say(&format!("  line {}: {}", guard.line, crate::segment::flatten(&guard.text)));
         }

@@ -1,6 +1,7 @@
 //! `aac decompose`.
 
 use super::knowledge::{ReadArgs, budget};
+use super::output::counted;
 use super::{Context, Exit, Failure};
 use crate::segment::flatten;
 use crate::terminal::say;
@@ -87,9 +88,9 @@ pub(super) fn refused(context: &Context, refusal: &TooNarrow) -> Result<Exit, Fa
         context.output.print(&Unsafe { status: "unsafe", refusal }, |_| String::new())?;
     }
     say(&format!(
-        "Unsafe: line {} with the {} constraints that bind there needs {} tokens, {} are allowed a partition",
+        "Unsafe: line {} with the {} that bind there needs {} tokens, {} are allowed a partition",
         refusal.line,
-        refusal.constraints.len(),
+        counted(refusal.constraints.len(), "constraint"),
         refusal.needed,
         refusal.budget,
     ));
@@ -104,14 +105,15 @@ fn text(report: &Report) -> String {
         .partitions
         .iter()
         .map(|part| {
-            format!("{}: {} tokens, {} items and {} copied", part.file.display(), part.tokens, part.items, part.copies)
+            let items = counted(part.items, "item");
+            format!("{}: {} tokens, {items} and {} copied", part.file.display(), part.tokens, part.copies)
         })
         .collect();
     lines.push(format!(
-        "{} partitions of at most {} tokens, {} violations, {:.1} % overhead",
-        report.partitions.len(),
+        "{} of at most {} tokens, {}, {:.1} % overhead",
+        counted(report.partitions.len(), "partition"),
         report.budget,
-        report.violations,
+        counted(report.violations, "violation"),
         100.0 * report.overhead
     ));
     lines.join("\n")

@@ -1,16 +1,20 @@
 //! `aac lint`.
 
 use super::knowledge::ReadArgs;
+use super::output::counted;
 use super::{Context, Exit, Failure};
+use crate::plan::Targets;
+use crate::repos::Folder;
 use crate::triage::{Finding, Lint, lint, sarif};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct LintArgs {
-    /// Agent files
-    #[arg(required = true, value_name = "FILE")]
+    /// Agent files, or folders in which to look for them
+    #[arg(required = true, value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
     /// Form of the findings
     #[arg(long, value_name = "FORM", default_value = "text")]
@@ -44,9 +48,13 @@ struct FileLint {
 }
 
 pub(super) async fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
-    let mut files = Vec::with_capacity(args.files.len());
-    let reader = args.read.reader(context)?;
+    let mut paths = Vec::with_capacity(args.files.len());
     for path in &args.files {
+        if path.is_dir() { paths.extend(agent_files(path)?) } else { paths.push(path.clone()) }
+    }
+    let mut files = Vec::with_capacity(paths.len());
+    let reader = args.read.reader(context)?;
+    for path in &paths {
         let base = reader.base(path)?;
         let places = places(path);
         let exists = |target: &str| places.iter().any(|place| place.join(target).exists());
@@ -69,6 +77,25 @@ pub(super) async fn run(context: &Context, args: &LintArgs) -> Result<Exit, Fail
     }
     let clean = files.iter().all(|file| file.lint.findings.is_empty());
     Ok(if clean { Exit::Done } else { Exit::Findings })
+}
+
+/// The agent files in a folder, as `aac ingest` would take them in, sorted; a file that several names lead to once.
+fn agent_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let targets = Targets::embedded().map_err(Failure::failed)?;
+    let root = Folder::open(folder).map_err(Failure::failed)?;
+    let all = root.paths(&|directory| !targets.is_vendored(directory));
+    let mut seen = HashSet::new();
+    let found = targets.artifacts(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    let files = found.into_iter().map(|(path, _)| folder.join(path)).filter(|path| path.is_file());
+    let files: Vec<PathBuf> =
+        files.filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()))).collect();
+    if files.is_empty() {
+        return Err(Failure::usage(format!(
+            "Failed to find an agent file in {}: give the folder of a project, or files by name",
+            folder.display()
+        )));
+    }
+    Ok(files)
 }
 
 /// Where a pointer may lead from: the folder of the file, and those above it up to the root of the repository.
@@ -96,9 +123,21 @@ fn text(files: &[FileLint]) -> String {
             }
         }
         let mix: Vec<String> = lint.mix.iter().map(|(name, count)| format!("{count} {name}")).collect();
-        lines.push(format!("{file}: {}; {} pinned", mix.join(", "), lint.pinned));
+        let items = counted(lint.mix.values().sum(), "item");
+        lines.push(format!(
+            "{file}: {} in {items} ({}), {} to be kept word for word",
+            findings_in(lint.findings.len()),
+            mix.join(", "),
+            lint.pinned
+        ));
     }
     let findings: usize = files.iter().map(|file| file.lint.findings.len()).sum();
-    lines.push(format!("{findings} findings in {} files", files.len()));
+    if files.len() > 1 {
+        lines.push(format!("{} in {}", findings_in(findings), counted(files.len(), "file")));
+    }
     lines.join("\n")
+}
+
+fn findings_in(n: usize) -> String {
+    if n == 0 { "no findings".to_owned() } else { counted(n, "finding") }
 }

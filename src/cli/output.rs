@@ -64,9 +64,19 @@ pub(super) fn count(n: i64) -> String {
     format!("{}{}", if n < 0 { "-" } else { "" }, groups.join(" "))
 }
 
+/// So many of a thing, by the name of one: "1 file", "2 files".
+pub(super) fn counted(n: usize, one: &str) -> String {
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "file")), ["0 files", "1 file", "2 files"]);
+    }
 
     #[test]
     fn columns_line_up_and_counts_are_grouped() {

@@ -76,6 +76,31 @@ fn check_and_lint_end_with_code_6_when_they_find_something() {
 }
 
 #[test]
+fn lint_takes_folders_and_says_when_there_is_nothing() {
+    let dir = folder();
+    let path = dir.path();
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let clean = aac(path, &["lint", "."]);
+    assert_eq!(clean.status.code(), Some(0), "{clean:?}");
+    assert!(text(&clean).contains("AGENTS.md: no findings in 5 items ("), "{}", text(&clean));
+    std::fs::create_dir_all(path.join("web")).unwrap();
+    std::fs::write(path.join("web/CLAUDE.md"), "# A\n\nSee [the rules](gone.md).\n").unwrap();
+    std::fs::write(path.join("web/notes.txt"), "See [the rules](gone.md).\n").unwrap();
+    std::fs::create_dir_all(path.join("node_modules/x")).unwrap();
+    std::fs::write(path.join("node_modules/x/AGENTS.md"), "See [the rules](gone.md).\n").unwrap();
+    let found = aac(path, &["lint", "."]);
+    assert_eq!(found.status.code(), Some(6));
+    assert!(text(&found).contains("CLAUDE.md: 1 finding in 1 item ("), "{}", text(&found));
+    assert!(text(&found).ends_with("1 finding in 2 files\n"), "{}", text(&found));
+    let none = aac(path, &["lint", "node_modules/x", "web"]);
+    assert_eq!(none.status.code(), Some(6), "a folder named is looked into, wherever it stands");
+    std::fs::create_dir(path.join("empty")).unwrap();
+    let none = aac(path, &["lint", "empty"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("an agent file in empty"), "{none:?}");
+}
+
+#[test]
 fn per_item_answers_come_as_lines_of_json() {
     let dir = folder();
     let path = dir.path();
