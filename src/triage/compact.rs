@@ -1,18 +1,22 @@
 //! TypeCompact (the paper's Algorithm 1): constraints whole or not at all, procedures as they are while there is room,
 //! beliefs and preferences shortened, episodes as placeholders.
 
+mod effort;
 mod fill;
 
 use super::base::{Base, Item, ItemId};
 use super::readback::{Core, mend, misread, retreat};
-use super::render::{Choice, Form, Headings, Rendered, Short, price, price_alone, render};
+use super::render::{Choice, Form, Headings, Rendered, price, render};
 use super::tokens::Budget;
 use super::verify::{Guard, guards, missing};
 use crate::taxonomy::{ItemKind, KnowledgeType};
-use fill::{Filling, Shorter, Step, shorter, steps};
+use effort::refuse;
+use fill::{Filling, Shorter, shorter, steps};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
+
+pub(super) use effort::best_possible;
 
 /// An item that an output does not hold as it was.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -266,64 +270,6 @@ fn settle(base: &Base, core: Core, budget: usize) -> Verdict {
     refuse(base, budget)
 }
 
-/// What a flagged constraint counts beside its risk when not all of them fit. By risk alone hardly any of the many doubtful
-/// ones would stay; without risk, short ones would push out those that are constraints for certain.
-const FLAGGED: f32 = 0.2;
-
-/// The hard lane does not fit: keep the most risk per token.
-fn refuse(base: &Base, budget: usize) -> Verdict {
-    let bare: Vec<Option<Short>> =
-        base.items().par_iter().enumerate().map(|(index, item)| bare(base, index, item)).collect();
-    let mut steps: Vec<Step<'_>> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut said: HashMap<&str, usize> = HashMap::new();
-    for item in base.items().iter().filter(|item| item.pinned()) {
-        *said.entry(base.text_of(item)).or_default() += 1;
-    }
-    for (index, item) in base.items().iter().enumerate() {
-        if item.pinned() && !repeats(base, item, &mut seen) {
-            let mut cost = 0;
-            with_needs(base, index, |needed| cost += price_alone(base, needed, Form::Full));
-            let mut form = Form::Full;
-            if let Some(words) = bare[index].as_ref().filter(|words| words.units + words.blank < cost) {
-                (cost, form) = (words.units + words.blank, Form::Bare(words));
-            }
-            steps.push(Step { rank: 0, cost, index, form });
-        }
-    }
-    // What is said twice is kept twice at one price.
-    let density = |step: &Step<'_>| {
-        let item = &base.items()[step.index];
-        let times = said.get(base.text_of(item)).copied().unwrap_or(1) as f32;
-        times * (FLAGGED + item.judgement.risk) / step.cost.max(1) as f32
-    };
-    steps.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.index.cmp(&b.index)));
-    let mut filling = Filling::new(base, vec![None; base.items().len()]);
-    let tokenizer = base.tokenizer();
-    let fits = |units: usize| tokenizer.tokens(units) <= budget;
-    // Headings would take the place of constraints; they are printed only where they cost none.
-    filling.fill(&steps, fits, Headings::Omit);
-    let choice = filling.choice;
-    let headings = if fits(price(base, &choice, Headings::Keep)) { Headings::Keep } else { Headings::Omit };
-    let rendered = render(base, &choice, headings);
-    let guards = guards(base);
-    let mut lost: Vec<Guard> =
-        missing(&guards, &rendered.text).into_iter().map(|index| guards[index].clone()).collect();
-    lost.sort_by(|a, b| b.risk.total_cmp(&a.risk).then(a.line.cmp(&b.line)));
-    Verdict::Unsafe(Refusal { lost, best_effort: report(base, &choice, rendered, 0) })
-}
-
-/// The words of a pinned item without its marker and what it hangs on, where they read as a passage of their own.
-fn bare(base: &Base, index: usize, item: &Item) -> Option<Short> {
-    let text = base.text_of(item);
-    let reads = matches!(item.kind, ItemKind::List | ItemKind::Paragraph | ItemKind::Row)
-        && !item.layout.fixed
-        && !text.contains("\n>")
-        // Without the line below the head of its table a row is a line of text.
-        && (text.starts_with('|') || !super::shorten::opens_block(text));
-    (item.pinned() && reads).then(|| Short::bare(base, index))
-}
-
 /// What the operator would print without its verifier: hard items in document order until the budget is spent, and where
 /// they fit, the soft lane behind them; nothing is read back and nothing refused. For the ablation.
 pub(super) fn unverified(base: &Base, budget: usize) -> String {
@@ -354,35 +300,6 @@ pub(super) fn unverified(base: &Base, budget: usize) -> String {
     let cut = printed.get(low).copied().unwrap_or(hard.len());
     kept.iter_mut().zip(&hard).enumerate().for_each(|(i, (k, h))| *k = if i < cut { *h } else { None });
     render(base, &kept, Headings::Keep).text
-}
-
-/// The largest share of the pinned items that any choice could keep word for word within `budget`: what the cheapest
-/// need without headings, empty lines or anything they hang on. No output can do better, and hardly any can do as well.
-pub(super) fn best_possible(base: &Base, budget: usize, wanted: impl Fn(usize) -> bool) -> Option<f64> {
-    let mut prices: HashMap<&str, (usize, usize)> = HashMap::new();
-    for (_, item) in base.items().iter().enumerate().filter(|(index, _)| wanted(*index)) {
-        let text = base.text_of(item);
-        let units = base.tokenizer().units(text);
-        prices.entry(text).and_modify(|(_, count)| *count += 1).or_insert((units.min(item.layout.units), 1));
-    }
-    let all: usize = prices.values().map(|(_, count)| count).sum();
-    // Word for word, and often what is said twice is kept at one price: a fractional knapsack bounds the whole one.
-    let mut prices: Vec<(usize, usize)> = prices.into_values().collect();
-    prices.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.cmp(b)));
-    let mut left = budget;
-    if base.tokenizer() == super::tokens::Tokenizer::Chars4 {
-        left *= 4;
-    }
-    let mut kept = 0.0;
-    for (units, count) in prices {
-        if units > left {
-            kept += count as f64 * left as f64 / units as f64;
-            break;
-        }
-        left -= units;
-        kept += count as f64;
-    }
-    (all > 0).then(|| (kept / all as f64).min(1.0))
 }
 
 fn report(base: &Base, choice: &Choice<'_>, rendered: Rendered, restored: usize) -> Compaction {

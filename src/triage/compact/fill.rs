@@ -46,29 +46,42 @@ pub(super) struct Step<'a> {
     pub(super) form: Form<'a>,
 }
 
-/// What a token of a procedure counts against one of a fact or a taste, in halves. Facts are many and say little each; with
-/// equal weights procedures would take the room of nearly all of them.
-const PROCEDURE: usize = 4;
+/// By topic: what an item under it bears of the heading that is printed with the first of them; nothing where `core` prints
+/// it already. Without this, items would be spread over more sections than need be, and the headings take their room.
+fn heading_shares(base: &Base, core: &Choice<'_>) -> Vec<usize> {
+    let mut headed = vec![false; base.topics().len()];
+    let mut sharing = vec![0usize; base.topics().len()];
+    for (item, form) in base.items().iter().zip(core) {
+        match form {
+            Some(_) => base.topics().ancestors(item.topic).for_each(|above| headed[above.0 as usize] = true),
+            None => sharing[item.topic.0 as usize] += 1,
+        }
+    }
+    let topics = (0..).map(TopicId).zip(headed.into_iter().zip(sharing));
+    topics
+        .map(|(topic, (headed, sharing))| if headed || sharing == 0 { 0 } else { price_heading(base, topic) / sharing })
+        .collect()
+}
 
 /// The steps in the order in which they are tried: by rank, then cheapest first, so that as many items as possible are
 /// kept, then in document order.
 pub(super) fn steps<'a>(base: &Base, core: &Choice<'_>, shorter: &'a [Shorter]) -> Vec<Step<'a>> {
+    let shares = heading_shares(base, core);
     let mut steps = Vec::with_capacity(2 * base.items().len());
     for (index, item) in base.items().iter().enumerate() {
         if core[index].is_some() || item.pinned() {
             continue;
         }
         let Shorter { essence, terse } = &shorter[index];
-        let weight = if item.lane() == KnowledgeType::Procedural { PROCEDURE } else { 2 };
-        let mut add =
-            |rank, form| steps.push(Step { rank, cost: weight * price_alone(base, index, form), index, form });
-        // Procedures, facts and tastes in short; placeholders of what happened; the essence of what did not fit; then room
-        // is given back, to procedures first.
+        let share = shares[item.topic.0 as usize];
+        let mut add = |rank, form| steps.push(Step { rank, cost: price_alone(base, index, form) + share, index, form });
+        // Facts, tastes and placeholders of what happened: many, and each says little. Procedures in short, each of which
+        // takes the room of several of those; the essence of what did not fit; then room is given back, to procedures first.
         match item.lane() {
             KnowledgeType::Constraint => {}
             KnowledgeType::Procedural if item.kind == ItemKind::Setting && index == 0 => add(0, Form::Full),
             KnowledgeType::Procedural => {
-                add(1, terse.as_ref().map_or(Form::Full, Form::Short));
+                add(2, terse.as_ref().map_or(Form::Full, Form::Short));
                 essence.iter().for_each(|short| add(3, Form::Short(short)));
                 add(4, Form::Full);
             }
@@ -78,7 +91,7 @@ pub(super) fn steps<'a>(base: &Base, core: &Choice<'_>, shorter: &'a [Shorter]) 
                 add(5, Form::Full);
             }
             KnowledgeType::Episodic => {
-                add(2, essence.as_ref().map_or(Form::Full, Form::Short));
+                add(1, essence.as_ref().map_or(Form::Full, Form::Short));
                 add(6, Form::Full);
             }
             KnowledgeType::Meta => add(7, Form::Full),
