@@ -15,7 +15,7 @@ const README: &str = include_str!("../../README.md");
 const PLACEHOLDERS: [(&str, &str); 7] = [
     ("minilm:DIR", concat!("minilm:", env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/encoder")),
     ("DIR", "repos"),
-    ("OWNER/REPO", "somebody/else"),
+    ("OWNER/REPO", "owner/name"),
     ("OWNER[/REPO]", "somebody/else"),
     ("BEFORE", "CLAUDE.md"),
     ("AFTER", "after.md"),
