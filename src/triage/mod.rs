@@ -73,6 +73,7 @@ mod topics;
 mod vectors;
 mod verify;
 mod watch;
+mod words;
 
 pub use ablations::{Ablations, DENSE, LabelAblation, VerifierAblation, ablations};
 pub use base::{Base, Item, ItemId, Judgement};

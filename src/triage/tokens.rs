@@ -1,5 +1,6 @@
 //! Token counts that add up: the budget of every operator.
 
+use super::words;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -82,8 +83,8 @@ impl Tokenizer {
     /// anew after every choice.
     pub(super) fn units(self, text: &str) -> usize {
         match self {
-            Self::Cl100k => bpe_openai::cl100k_base().count(text),
-            Self::O200k => bpe_openai::o200k_base().count(text),
+            Self::Cl100k => words::count(bpe_openai::cl100k_base(), 0, text),
+            Self::O200k => words::count(bpe_openai::o200k_base(), 1, text),
             Self::Chars4 => text.chars().count(),
         }
     }

@@ -118,13 +118,21 @@ pub(super) struct Filling<'b, 'a> {
     heading_units: Vec<Option<usize>>,
     /// Every change: item, and what was printed of it before.
     log: Vec<(usize, Option<Form<'a>>)>,
+    /// Headings that a step would add; kept, for steps are tried by the ten thousand.
+    unheaded: Vec<TopicId>,
 }
 
 impl<'b, 'a> Filling<'b, 'a> {
     pub(super) fn new(base: &'b Base, choice: Vec<Option<Form<'a>>>) -> Self {
         let topics = base.topics().len();
-        let mut filling =
-            Self { base, choice, headed: vec![false; topics], heading_units: vec![None; topics], log: Vec::new() };
+        let mut filling = Self {
+            base,
+            choice,
+            headed: vec![false; topics],
+            heading_units: vec![None; topics],
+            log: Vec::new(),
+            unheaded: Vec::new(),
+        };
         for index in 0..filling.choice.len() {
             if filling.choice[index].is_some() {
                 filling.head(base.items()[index].topic);
@@ -141,51 +149,44 @@ impl<'b, 'a> Filling<'b, 'a> {
 
     /// What the step would add, a little too much rather than too little; nothing when it improves nothing.
     fn cost(&mut self, step: &Step<'a>, headings: Headings) -> Option<isize> {
-        let mut cost = 0isize;
-        let mut topics = Vec::new();
         let base = self.base;
         let before = self.choice[step.index].map_or(0, |form| price_alone(base, step.index, form));
         let after = price_alone(base, step.index, step.form);
         if self.choice[step.index].is_some() && after <= before {
             return None;
         }
+        let mut cost = after as isize - before as isize;
+        let Self { choice, headed, heading_units, unheaded, .. } = self;
+        unheaded.clear();
         held_by(base, step, |index| {
-            if index != step.index && !self.choice[index].is_some_and(Form::is_whole) {
-                let had = self.choice[index].map_or(0, |form| price_alone(base, index, form));
+            if index != step.index && !choice[index].is_some_and(Form::is_whole) {
+                let had = choice[index].map_or(0, |form| price_alone(base, index, form));
                 cost += price_alone(base, index, Form::Full) as isize - had as isize;
             }
-            topics.push(base.items()[index].topic);
-        });
-        cost += after as isize - before as isize;
-        if headings == Headings::Keep {
-            let mut new: Vec<TopicId> = topics
-                .iter()
-                .flat_map(|topic| base.topics().ancestors(*topic))
-                .filter(|topic| !self.headed[topic.0 as usize])
-                .collect();
-            new.sort_unstable();
-            new.dedup();
-            for topic in new {
-                let units = *self.heading_units[topic.0 as usize].get_or_insert_with(|| price_heading(base, topic));
-                cost += units as isize;
+            if headings == Headings::Keep {
+                let above = base.topics().ancestors(base.items()[index].topic);
+                unheaded.extend(above.filter(|topic| !headed[topic.0 as usize]));
             }
+        });
+        unheaded.sort_unstable();
+        unheaded.dedup();
+        for topic in unheaded {
+            let units = *heading_units[topic.0 as usize].get_or_insert_with(|| price_heading(base, *topic));
+            cost += units as isize;
         }
         Some(cost)
     }
 
     fn take(&mut self, step: &Step<'a>) {
         let base = self.base;
-        let mut changes = Vec::new();
         held_by(base, step, |index| {
-            changes.push((index, if index == step.index { step.form } else { Form::Full }));
-        });
-        for (index, form) in changes {
+            let form = if index == step.index { step.form } else { Form::Full };
             let there = index != step.index && self.choice[index].is_some_and(Form::is_whole);
             if !there && self.choice[index] != Some(form) {
                 self.log.push((index, self.choice[index].replace(form)));
             }
             self.head(base.items()[index].topic);
-        }
+        });
     }
 
     /// Take back the last change.
