@@ -94,6 +94,14 @@ impl Tokenizer {
         self != Self::O200k || !text.starts_with('/')
     }
 
+    /// The most units that so many tokens hold.
+    pub(super) const fn room(self, tokens: usize) -> usize {
+        match self {
+            Self::Cl100k | Self::O200k => tokens,
+            Self::Chars4 => tokens.saturating_mul(4),
+        }
+    }
+
     /// How many tokens so many units are.
     pub(super) const fn tokens(self, units: usize) -> usize {
         match self {

@@ -3,7 +3,6 @@
 use super::super::base::{Base, Item};
 use super::super::render::{Form, Headings, Short, price, price_alone, render};
 use super::super::shorten::opens_block;
-use super::super::tokens::Tokenizer;
 use super::super::verify::{Guard, guards, missing};
 use super::fill::{Filling, Step};
 use super::{Refusal, Verdict, repeats, report, with_needs};
@@ -58,7 +57,7 @@ pub(super) fn refuse(base: &Base, budget: usize) -> Verdict {
     let density = |(step, value): &(Step<'_>, f64)| value / step.cost.max(1) as f64;
     steps.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.0.index.cmp(&b.0.index)));
     let tokenizer = base.tokenizer();
-    let room = if tokenizer == Tokenizer::Chars4 { budget.saturating_mul(4) } else { budget };
+    let room = tokenizer.room(budget);
     let prices: Vec<(usize, f64)> = steps.iter().map(|(step, value)| (step.cost, *value)).collect();
     let mut steps: Vec<Step<'_>> = steps.into_iter().map(|(step, _)| step).collect();
     if let Some(chosen) = knapsack(&prices, room) {
@@ -138,10 +137,7 @@ pub(in crate::triage) fn best_possible(base: &Base, budget: usize, wanted: impl 
     // Word for word, and often what is said twice is kept at one price: a fractional knapsack bounds the whole one.
     let mut prices: Vec<(usize, usize)> = prices.into_values().collect();
     prices.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.cmp(b)));
-    let mut left = budget;
-    if base.tokenizer() == Tokenizer::Chars4 {
-        left *= 4;
-    }
+    let mut left = base.tokenizer().room(budget);
     let mut kept = 0.0;
     for (units, count) in prices {
         if units > left {
@@ -160,7 +156,7 @@ mod tests {
     use crate::taxonomy::KnowledgeType;
     use crate::triage::base::Judgement;
     use crate::triage::compact::compact;
-    use crate::triage::tokens::Budget;
+    use crate::triage::tokens::{Budget, Tokenizer};
     use proptest::prelude::*;
 
     #[test]
