@@ -86,15 +86,17 @@ async fn collected(context: &Context, targets: &Targets) -> Result<Origin, Failu
         store.close().await;
         let kept = match (&github, crawled) {
             _ if !holds_some => None,
-            (_, Some(at)) => {
-                Some(format!("This corpus was crawled at {at:.0} and is taken as it is; `aac refresh` collects what is new since."))
-            }
+            (_, Some(at)) => Some(format!(
+                "This corpus was crawled at {at:.0} and is taken as it is; `aac refresh` collects what is new since."
+            )),
             (_, None) if is_local && !unfinished => Some(
                 "This corpus was made on this machine and is taken as it is; `aac build --from DIR` reads the repositories \
                  again, `aac crawl` adds those of GitHub."
                     .to_owned(),
             ),
-            (Err(why), None) => Some(format!("{}; nothing is collected, what is stored is judged and exported.", why.message)),
+            (Err(why), None) => {
+                Some(format!("{}; nothing is collected, what is stored is judged and exported.", why.message))
+            }
             (Ok(_), None) => None,
         };
         if let Some(why) = kept {

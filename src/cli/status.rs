@@ -137,8 +137,7 @@ impl Forward<'_> {
         if self.stale {
             next.push(format!("aac build{db}   (judges what is new and exports)"));
         }
-        let collected = self.runs.iter().rev().find(|run| collects(&run.command));
-        if next.is_empty() && collected.is_some() {
+        if next.is_empty() && self.runs.iter().any(|run| collects(&run.command)) {
             next.push(format!("aac refresh{db}   (what is new, changed and gone since)"));
         }
         if !self.stale {

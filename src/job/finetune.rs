@@ -1,7 +1,7 @@
 //! Fine-tune a sentence encoder on labels, epoch by epoch, so that a break costs one epoch at most.
 
 use super::encoders::EncoderPlace;
-use super::file::replace;
+use super::file::{read_if_there, replace};
 use super::train::{HeldOutFigures, TrainJobError};
 use crate::classify::linear::LinearModel;
 use crate::classify::tuned::TunedFiles;
@@ -69,15 +69,7 @@ pub(super) async fn tune(
     let read = place.read()?;
     let encoder = read.encoder()?;
     let name = encoder.id().to_owned();
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| TrainJobError::Write { path, source }
-    };
-    let kept = match std::fs::read(checkpoint) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(source) => return Err(failed(checkpoint)(source)),
-    };
+    let kept = read_if_there(checkpoint).map_err(TrainJobError::at(checkpoint))?;
     monitor.begin("prepare", None);
     let (path, with) = (checkpoint.to_owned(), options.clone());
     let (mut trainer, course) = tokio::task::spawn_blocking(move || {
@@ -101,7 +93,7 @@ pub(super) async fn tune(
         trainer = back;
         monitor.state(&format!("epoch {} of {}, loss {:.3}", report.epoch, options.finetune.epochs, report.loss));
         epochs.push(report);
-        replace(checkpoint, &trainer.checkpoint()?).map_err(failed(checkpoint))?;
+        replace(checkpoint, &trainer.checkpoint()?).map_err(TrainJobError::at(checkpoint))?;
     }
     monitor.end();
     Ok(Tuning { trainer, course, encoder: name, tokenizer: read.tokenizer, epochs })
@@ -115,7 +107,7 @@ pub(super) async fn finetune(
     out: &Path,
     monitor: &dyn Monitor,
 ) -> Result<Finetuned, TrainJobError> {
-    std::fs::create_dir_all(out).map_err(|source| TrainJobError::Write { path: out.to_owned(), source })?;
+    std::fs::create_dir_all(out).map_err(TrainJobError::at(out))?;
     let tuning = tune(place, examples.clone(), options.clone(), &out.join(CHECKPOINT), monitor).await?;
     monitor.begin("settle", None);
     let finetuned = tokio::task::spawn_blocking(move || conclude(tuning, &examples, &options)).await??;

@@ -108,6 +108,14 @@ pub enum TrainJobError {
     Worker(#[from] tokio::task::JoinError),
 }
 
+impl TrainJobError {
+    /// What the system said of the file or folder at `path`.
+    pub(super) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Write { path, source }
+    }
+}
+
 /// What was trained.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainSummary {
@@ -275,7 +283,7 @@ pub async fn train(
     summary.files.extend(write(&[(CARD.into(), card.into_bytes())], &job.out)?);
     if summary.finetuning.is_some() {
         let done = job.out.join(CHECKPOINT);
-        std::fs::remove_file(&done).map_err(|source| TrainJobError::Write { path: done, source })?;
+        std::fs::remove_file(&done).map_err(TrainJobError::at(&done))?;
     }
     Ok(summary)
 }
@@ -351,7 +359,7 @@ fn write(files: &[(PathBuf, Vec<u8>)], out: &Path) -> Result<Vec<PathBuf>, Train
             std::fs::create_dir_all(path.parent().unwrap_or(out))?;
             replace(path, bytes)
         };
-        put(&path).map_err(|source| TrainJobError::Write { path: path.clone(), source })?;
+        put(&path).map_err(TrainJobError::at(&path))?;
         written.push(path);
     }
     Ok(written)

@@ -51,8 +51,7 @@ pub(super) async fn run(context: &Context, args: HydrateArgs) -> Result<Exit, Fa
     let here = context.db.exists();
     let lock = if here && args.github { Some(context.lock("gold hydrate")?) } else { None };
     let needed = args.from.is_empty() && !args.github;
-    let store =
-        if needed || (here && (args.github || args.from.is_empty())) { Some(context.open().await?) } else { None };
+    let store = if needed || (here && args.github) { Some(context.open().await?) } else { None };
     let source = match &store {
         _ if !args.from.is_empty() => Some(TextSource::Repositories(args.from.clone())),
         Some(store) => Some(TextSource::Corpus(store)),

@@ -7,7 +7,7 @@ use super::classifier::EvaluateError;
 use crate::classify::metrics::Confusion;
 use crate::corpus::Sha256;
 use crate::job::encoders::EncoderPlace;
-use crate::job::file::replace;
+use crate::job::file::{read_if_there, replace};
 use crate::job::finetune::tune;
 use crate::job::train::TrainJobError;
 use crate::monitor::Monitor;
@@ -105,7 +105,7 @@ pub(super) async fn folds(
     precision: f64,
     monitor: &dyn Monitor,
 ) -> Result<FoldsFound, EvaluateError> {
-    std::fs::create_dir_all(&job.folder).map_err(written(&job.folder))?;
+    std::fs::create_dir_all(&job.folder).map_err(TrainJobError::at(&job.folder))?;
     let encoder =
         job.encoder.read().map_err(TrainJobError::from)?.encoder().map_err(TrainJobError::from)?.id().to_owned();
     let fingerprint = fingerprint(examples, &encoder, &job.options);
@@ -129,8 +129,8 @@ pub(super) async fn folds(
         .await?;
         let path = path(&job.folder, fold);
         let json = serde_json::to_vec(&found).map_err(TrainJobError::from)?;
-        replace(&path, &json).map_err(written(&path))?;
-        std::fs::remove_file(&checkpoint).map_err(written(&checkpoint))?;
+        replace(&path, &json).map_err(TrainJobError::at(&path))?;
+        std::fs::remove_file(&checkpoint).map_err(TrainJobError::at(&checkpoint))?;
         *file = Some(found);
     }
     let files: Vec<FoldFile> = files.into_iter().flatten().collect();
@@ -141,7 +141,7 @@ pub(super) async fn folds(
     let (work, options) = (examples.clone(), job.options.clone());
     let found = tokio::task::spawn_blocking(move || together(&files, &work, &options, precision)).await??;
     monitor.end();
-    Ok(FoldsFound { fingerprint, ..found })
+    Ok(found)
 }
 
 fn together(
@@ -208,11 +208,7 @@ fn path(folder: &Path, fold: usize) -> PathBuf {
 /// The file of a fold, when it is there; one of other labels, another encoder or other options is an error.
 fn read(folder: &Path, fold: usize, fingerprint: Sha256) -> Result<Option<FoldFile>, EvaluateError> {
     let path = path(folder, fold);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(TrainJobError::Write { path, source }.into()),
-    };
+    let Some(bytes) = read_if_there(&path).map_err(TrainJobError::at(&path))? else { return Ok(None) };
     match serde_json::from_slice::<FoldFile>(&bytes) {
         Ok(file) if file.format == FORMAT && file.fingerprint == fingerprint && file.fold == fold => Ok(Some(file)),
         _ => Err(EvaluateError::StaleFold { path }),
@@ -222,11 +218,6 @@ fn read(folder: &Path, fold: usize, fingerprint: Sha256) -> Result<Option<FoldFi
 fn fingerprint(examples: &[Example], encoder: &str, options: &TunedOptions) -> Sha256 {
     let options = TunedOptions { fold: 0, ..options.clone() };
     Sha256::of(format!("{encoder}\n{options:?}\n{:?}\n{examples:?}", linear_options(&options.labels)).as_bytes())
-}
-
-fn written(path: &Path) -> impl FnOnce(std::io::Error) -> TrainJobError {
-    let path = path.to_owned();
-    move |source| TrainJobError::Write { path, source }
 }
 
 #[cfg(test)]
