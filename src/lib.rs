@@ -26,6 +26,8 @@ pub mod job;
 pub mod license;
 #[cfg(feature = "app")]
 pub mod llm;
+#[cfg(feature = "app")]
+mod loopback;
 pub mod monitor;
 #[cfg(feature = "app")]
 pub mod parquet;

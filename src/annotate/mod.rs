@@ -9,6 +9,7 @@ pub mod keys;
 mod queue;
 
 use crate::job::gold::GoldError;
+use crate::loopback::{Port, Serving};
 use crate::store::Store;
 use crate::taxonomy::LabelOrder;
 use api::Desk;
@@ -17,17 +18,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use guard::{Gate, answer};
 use http::{Method, StatusCode};
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 /// Largest request body.
 const BODY_MOST: usize = 64 << 10;
-
-/// How long the end waits for answers under way. A browser keeps connections open on which it never asks.
-const GRACE: Duration = Duration::from_secs(3);
 
 /// How the pages are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +80,7 @@ pub enum AnnotateError {
 #[derive(Debug)]
 pub struct Running {
     url: String,
-    stop: Option<oneshot::Sender<()>>,
-    task: Option<JoinHandle<std::io::Result<()>>>,
+    serving: Serving,
 }
 
 impl Running {
@@ -96,30 +89,9 @@ impl Running {
         &self.url
     }
 
-    /// Stop taking requests and answer those under way.
-    pub async fn shutdown(mut self) -> Result<(), AnnotateError> {
-        if let Some(stop) = self.stop.take() {
-            // An error means that the server ended before; waiting for it tells why.
-            let _ = stop.send(());
-        }
-        let Some(mut task) = self.task.take() else { return Ok(()) };
-        match tokio::time::timeout(GRACE, &mut task).await {
-            Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(error))) => Err(AnnotateError::Serve(error.to_string())),
-            Ok(Err(error)) => Err(AnnotateError::Serve(error.to_string())),
-            Err(_) => {
-                task.abort();
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+    /// Stop taking requests, and wait a few seconds for the answers under way.
+    pub async fn shutdown(self) -> Result<(), AnnotateError> {
+        self.serving.shutdown().await.map_err(AnnotateError::Serve)
     }
 }
 
@@ -131,24 +103,15 @@ struct Room {
 /// Serve the pages on 127.0.0.1. Returns once requests are accepted. Must be called within a tokio runtime.
 pub async fn serve(store: Store, options: AnnotateOptions) -> Result<Running, AnnotateError> {
     let token = token()?;
-    let port = options.port;
-    let failed = |error: std::io::Error| AnnotateError::Bind { port, why: error.to_string() };
+    let wanted = options.port;
     let desk = Desk::open(store, options).await?;
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.map_err(failed)?;
-    let address: SocketAddr = listener.local_addr().map_err(failed)?;
+    let port =
+        Port::take(wanted).await.map_err(|error| AnnotateError::Bind { port: wanted, why: error.to_string() })?;
+    let address = port.address();
     let url = format!("http://{address}/{token}/");
     let room = Arc::new(Room { gate: Gate { token, port: address.port() }, desk });
     let router = axum::Router::new().fallback(handle).with_state(room);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let task = tokio::spawn(async move {
-        axum::serve(listener, router)
-            .with_graceful_shutdown(async {
-                // The sender being gone means that nobody is left to stop it politely.
-                let _ = stopped.await;
-            })
-            .await
-    });
-    Ok(Running { url, stop: Some(stop), task: Some(task) })
+    Ok(Running { url, serving: port.serve(router) })
 }
 
 /// 128 random bits.

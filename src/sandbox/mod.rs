@@ -30,11 +30,10 @@ pub use stats::Stats;
 pub use synthetic::{Synthetic, TrueItem};
 pub use world::WorldError;
 
+use crate::loopback::{Port, Serving};
 use server::Server;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use view::View;
 
 /// A sandbox that serves. Dropping it stops it without waiting for the answers under way.
@@ -42,8 +41,7 @@ use view::View;
 pub struct Running {
     address: SocketAddr,
     server: Arc<Server>,
-    stop: Option<oneshot::Sender<()>>,
-    task: Option<JoinHandle<std::io::Result<()>>>,
+    serving: Serving,
 }
 
 impl std::fmt::Debug for Server {
@@ -80,42 +78,17 @@ impl Running {
         tokio::task::spawn_blocking(move || server.evolve(epochs)).await.unwrap_or(false)
     }
 
-    /// Stop taking requests, answer those under way, and give the last counters.
-    pub async fn shutdown(mut self) -> Result<Stats, SandboxError> {
-        if let Some(stop) = self.stop.take() {
-            // An error means that the server ended before; waiting for it tells why.
-            let _ = stop.send(());
-        }
-        if let Some(task) = self.task.take() {
-            let address = self.address;
-            match task.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(SandboxError::Serve { address, why: error.to_string() }),
-                Err(error) => return Err(SandboxError::Serve { address, why: error.to_string() }),
-            }
-        }
-        Ok(self.server.stats())
+    /// Stop taking requests, wait a few seconds for the answers under way, and give the last counters.
+    pub async fn shutdown(self) -> Result<Stats, SandboxError> {
+        let Self { address, server, serving } = self;
+        serving.shutdown().await.map_err(|why| SandboxError::Serve { address, why })?;
+        Ok(server.stats())
     }
 
     /// Wait until the server ends by itself, which it only does on an error.
     pub async fn wait(&mut self) -> Result<(), SandboxError> {
-        let Some(task) = self.task.as_mut() else { return Ok(()) };
         let address = self.address;
-        let ended = task.await;
-        self.task = None;
-        match ended {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(SandboxError::Serve { address, why: error.to_string() }),
-            Err(error) => Err(SandboxError::Serve { address, why: error.to_string() }),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.serving.wait().await.map_err(|why| SandboxError::Serve { address, why })
     }
 }
 
@@ -124,25 +97,15 @@ impl Drop for Running {
 /// Returns once requests are accepted. Must be called within a tokio runtime.
 pub async fn serve(options: SandboxOptions) -> Result<Running, SandboxError> {
     options.check()?;
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", options.port))
+    let port = Port::take(options.port)
         .await
         .map_err(|error| SandboxError::Bind { port: options.port, why: error.to_string() })?;
-    let address =
-        listener.local_addr().map_err(|error| SandboxError::Bind { port: options.port, why: error.to_string() })?;
+    let address = port.address();
     let SandboxOptions { source, limits, faults, seed, .. } = options;
     let view = tokio::task::spawn_blocking(move || source.open(seed).map(|world| View::new(world, seed, 0)))
         .await
         .map_err(|error| SandboxError::Serve { address, why: error.to_string() })??;
     let server = Arc::new(Server::new(view, limits, faults, seed, format!("http://{address}")));
     let router = axum::Router::new().fallback(server::handle).with_state(Arc::clone(&server));
-    let (stop, stopped) = oneshot::channel::<()>();
-    let task = tokio::spawn(async move {
-        axum::serve(listener, router)
-            .with_graceful_shutdown(async {
-                // The sender being gone means that nobody is left to stop it politely.
-                let _ = stopped.await;
-            })
-            .await
-    });
-    Ok(Running { address, server, stop: Some(stop), task: Some(task) })
+    Ok(Running { address, server, serving: port.serve(router) })
 }

@@ -97,7 +97,7 @@ fn outside_systems_have_one_room_each() {
         ("gix", vec!["repos"]),
         ("arrow_array", vec!["parquet"]),
         ("arrow_schema", vec!["parquet"]),
-        ("axum", vec!["annotate", "sandbox"]),
+        ("axum", vec!["annotate", "loopback", "sandbox"]),
         ("clap", vec!["cli"]),
         ("indicatif", vec!["terminal"]),
     ];
