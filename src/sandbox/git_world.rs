@@ -196,6 +196,16 @@ impl World for GitWorld {
         served.repository.reader().read(oid, u64::MAX).map_err(|error| self.error(repo, what(), &error))
     }
 
+    fn older_blob(&self, repo: u32, oid: GitOid) -> Result<Option<Vec<u8>>, WorldError> {
+        let reader = self.repos[repo as usize].repository.reader();
+        let failed = |error: repos::Error| self.error(repo, oid.to_string(), &error);
+        match reader.header(oid) {
+            Ok((repos::Kind::Blob, _)) => reader.read(oid, u64::MAX).map(Some).map_err(failed),
+            Ok(_) | Err(repos::Error::Missing { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     fn tree(&self, repo: u32) -> Result<Arc<Tree>, WorldError> {
         Ok(Arc::clone(&self.repos[repo as usize].tree))
     }

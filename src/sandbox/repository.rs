@@ -182,8 +182,13 @@ impl Repository<'_> {
             return Ok(Reply::error(409, "Git Repository is empty."));
         }
         let tree = self.ask.view.tree(self.at)?;
-        let Some(Found::File(file)) = tree.by_oid(oid) else { return Ok(Reply::not_found()) };
-        let bytes = self.ask.view.world.bytes(self.at, *file)?;
+        let world = &self.ask.view.world;
+        let bytes = match tree.by_oid(oid) {
+            Some(Found::File(file)) => Some(world.bytes(self.at, *file)?),
+            Some(Found::Folder(_)) => None,
+            None => world.older_blob(self.at, oid)?,
+        };
+        let Some(bytes) = bytes else { return Ok(Reply::not_found()) };
         if bytes.len() > CONTENT_MOST {
             return Ok(too_large());
         }

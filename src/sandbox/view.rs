@@ -99,6 +99,9 @@ impl View {
                 Some(oid) => match tree.by_oid(oid) {
                     Some(found) => Some(Object::from(found.clone())),
                     None => {
+                        if let Some(bytes) = self.world.older_blob(repo, oid)? {
+                            return Ok(Some(Object::OlderBlob(bytes)));
+                        }
                         let commits = self.world.history(repo, None)?;
                         commits.into_iter().find(|c| c.oid == oid).map(|c| Object::Commit(Some(c)))
                     }
@@ -127,6 +130,8 @@ impl View {
 pub(crate) enum Object {
     /// A file by position.
     Blob(u32),
+    /// The bytes of a file that is not at the tip, or not any more.
+    OlderBlob(Vec<u8>),
     /// A folder by path.
     Tree(String),
     /// A commit; the tip when nothing is held.

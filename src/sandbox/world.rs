@@ -160,6 +160,10 @@ pub(crate) trait World: Send + Sync {
     fn blob_id(&self, repo: u32, file: u32) -> Result<GitOid, WorldError>;
     /// The bytes of a file's blob.
     fn bytes(&self, repo: u32, file: u32) -> Result<Vec<u8>, WorldError>;
+    /// The bytes of a blob that is not at the tip, by its id; nothing where the repository has no such blob.
+    fn older_blob(&self, _repo: u32, _oid: GitOid) -> Result<Option<Vec<u8>>, WorldError> {
+        Ok(None)
+    }
     /// The trees of the default branch.
     fn tree(&self, repo: u32) -> Result<Arc<Tree>, WorldError>;
     /// The commits that touched `path` (or any), newest first.

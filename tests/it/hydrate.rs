@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const RULES: &str = "# Rules\n\n- Never push to main\n- Run the tests\n";
+/// What the files began with in their first commit.
+const BEFORE: &str = "- Once upon a time\n\n";
 const SECRET: &str = "# Rules\n\n- Tell nobody\n";
 
 fn git(folder: &Path, args: &[&str]) {
@@ -15,14 +17,16 @@ fn git(folder: &Path, args: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A repository of rules and a text that GraphQL cuts off where it is long.
+/// A repository of rules and a text that GraphQL cuts off where it is long, both of which said something else before.
 fn repository(folder: &Path, rules: &str, long: &str) {
     std::fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q"]);
-    std::fs::write(folder.join("AGENTS.md"), rules).unwrap();
-    std::fs::write(folder.join("CLAUDE.md"), long).unwrap();
-    git(folder, &["add", "."]);
-    git(folder, &["commit", "-qm", "Begin"]);
+    for (message, before) in [("Begin", BEFORE), ("Say more", "")] {
+        std::fs::write(folder.join("AGENTS.md"), format!("{before}{rules}")).unwrap();
+        std::fs::write(folder.join("CLAUDE.md"), format!("{before}{long}")).unwrap();
+        git(folder, &["add", "."]);
+        git(folder, &["commit", "-qm", message]);
+    }
 }
 
 fn hydrate(dir: &Path, sandbox: &Running, token: Option<&str>, args: &[&str]) -> Output {
@@ -58,6 +62,8 @@ async fn texts_that_are_not_here_come_from_github_by_the_ids_of_their_blobs() {
     let labels = [
         label("Ann/Demo", "AGENTS.md", RULES, 4),
         label("ann/demo", "CLAUDE.md", &long, 3),
+        label("ann/demo", "AGENTS.md", &format!("{BEFORE}{RULES}"), 1),
+        label("ann/demo", "CLAUDE.md", &format!("{BEFORE}{long}"), 1),
         label("ann/demo", "AGENTS.md", "never committed", 1),
         label("ann/gone", "AGENTS.md", "# Gone\n", 1),
         label("bob/secret", "AGENTS.md", SECRET, 3),
@@ -75,13 +81,14 @@ async fn texts_that_are_not_here_come_from_github_by_the_ids_of_their_blobs() {
     let output = hydrate(at, &sandbox, Some("sandbox"), &["--github"]);
     let found = summary(&output);
     assert_eq!(output.status.code(), Some(3), "{found}");
-    assert_eq!((&found["by_line"], &found["with_text"]), (&json!(3), &json!(1)));
+    assert_eq!((&found["by_line"], &found["with_text"]), (&json!(5), &json!(1)));
     assert_eq!(found["missing"], json!({"gone": 2}));
     let written = std::fs::read_to_string(at.join("found.jsonl")).unwrap();
     let written: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(written.len(), 4);
+    assert_eq!(written.len(), 6);
     assert_eq!((&written[0]["text"], &written[0]["before"]), (&json!("Run the tests"), &json!("Never push to main")));
     assert_eq!((&written[1]["text"], &written[1]["heading"]), (&json!("Keep it short"), &json!(["Long"])));
+    assert_eq!([&written[2]["text"], &written[3]["text"]], ["Once upon a time"; 2], "no longer at the tip");
 
     // What is here is not asked for, and who opted out is not, either; nothing is stored.
     let aac = |args: &[&str]| {
@@ -95,7 +102,7 @@ async fn texts_that_are_not_here_come_from_github_by_the_ids_of_their_blobs() {
     aac(&["-q", "optout", "add", "bob"]);
     let before = aac(&["status", "--json"]).stdout;
     let found = summary(&hydrate(at, &sandbox, Some("sandbox"), &["--github"]));
-    assert_eq!(found["by_line"], 2);
+    assert_eq!(found["by_line"], 4);
     assert_eq!(found["missing"], json!({"gone": 2, "opted-out": 1}));
     let blobs = |status: &[u8]| serde_json::from_slice::<Value>(status).unwrap()["blobs"].clone();
     assert_eq!(blobs(&aac(&["status", "--json"]).stdout), blobs(&before));

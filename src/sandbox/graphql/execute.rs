@@ -263,7 +263,8 @@ impl<'d> Run<'d> {
 
     fn git_object(&mut self, repo: &Repo, object: &Object, field: &'d Field) -> Value {
         match object {
-            Object::Blob(file) => self.blob(repo, *file, field),
+            Object::Blob(file) => self.file(repo, *file, field),
+            Object::OlderBlob(bytes) => self.blob(bytes, field),
             Object::Tree(folder) => self.tree(repo, folder, field),
             Object::Commit(Some(commit)) => self.commit(repo, commit.oid, Some(commit), field),
             Object::Commit(None) => match repo.facts.head {
@@ -273,23 +274,26 @@ impl<'d> Run<'d> {
         }
     }
 
-    fn blob(&mut self, repo: &Repo, file: u32, field: &'d Field) -> Value {
-        let bytes = match self.view.world.bytes(repo.at, file) {
-            Ok(bytes) => bytes,
-            Err(error) => return self.broken(field, &error),
-        };
+    fn file(&mut self, repo: &Repo, file: u32, field: &'d Field) -> Value {
+        match self.view.world.bytes(repo.at, file) {
+            Ok(bytes) => self.blob(&bytes, field),
+            Err(error) => self.broken(field, &error),
+        }
+    }
+
+    fn blob(&mut self, bytes: &[u8], field: &'d Field) -> Value {
         let binary = bytes[..bytes.len().min(BINARY_PROBE)].contains(&0);
         let truncated = bytes.len() > TEXT_CUT;
         self.object("Blob", &field.selections, |_, f| {
             Some(match f.name.as_str() {
-                "oid" | "id" => json!(GitOid::of_blob(&bytes).to_string()),
-                "abbreviatedOid" => json!(&GitOid::of_blob(&bytes).to_string()[..7]),
+                "oid" | "id" => json!(GitOid::of_blob(bytes).to_string()),
+                "abbreviatedOid" => json!(&GitOid::of_blob(bytes).to_string()[..7]),
                 "byteSize" => json!(bytes.len()),
                 "isBinary" if truncated => Value::Null,
                 "isBinary" => json!(binary),
                 "isTruncated" => json!(truncated),
                 "text" if binary => Value::Null,
-                "text" => json!(cut(&String::from_utf8_lossy(&bytes), TEXT_CUT)),
+                "text" => json!(cut(&String::from_utf8_lossy(bytes), TEXT_CUT)),
                 _ => return None,
             })
         })
@@ -328,7 +332,7 @@ impl<'d> Run<'d> {
                 "oid" => json!(entry.oid.to_string()),
                 "size" => json!(entry.size),
                 "object" => match entry.file {
-                    Some(file) if entry.mode.kind() == "blob" => run.blob(repo, file, f),
+                    Some(file) if entry.mode.kind() == "blob" => run.file(repo, file, f),
                     // A submodule's commit is in another repository.
                     Some(_) => Value::Null,
                     None => run.tree(repo, &entry.path, f),
