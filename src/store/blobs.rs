@@ -6,8 +6,8 @@ use crate::encoding;
 use crate::taxonomy::TextEncoding;
 use rayon::prelude::*;
 use sqlx::{QueryBuilder, Row, Sqlite, Transaction};
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
@@ -301,16 +301,6 @@ impl Store {
             }
         }
         Ok(rows)
-    }
-
-    /// Blobs that no version refers to; left by a crawl that was cut off between content and artifacts.
-    pub async fn orphan_blobs(&self) -> Result<HashSet<BlobId>, StoreError> {
-        let ids: Vec<i64> =
-            sqlx::query_scalar("SELECT id FROM blob WHERE NOT EXISTS (SELECT 1 FROM version WHERE blob_id = blob.id)")
-                .fetch_all(self.read())
-                .await
-                .map_err(|e| self.failed("look for orphans", e))?;
-        Ok(ids.into_iter().map(BlobId).collect())
     }
 }
 
