@@ -122,9 +122,7 @@ pub(super) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     pub(super) fn new(examples: &'a [Example], options: &'a TrainOptions) -> Result<Self, TrainError> {
         check(examples, options)?;
-        let mut extractor = Extractor::new(options.features.clone());
-        let rows = examples.iter().map(|e| e.with_context(|item| extractor.row(item))).collect();
-        Self::of_rows(examples, options, rows, options.features.bits)
+        Self::of_rows(examples, options, linear_rows(examples, &options.features), options.features.bits)
     }
 
     /// With other features than the linear tier's: one row an example, its buckets below `2^bits`.
@@ -205,6 +203,12 @@ impl<'a> Prepared<'a> {
             .collect();
         (calibration, thresholds(&scores, self.options.safe_recall))
     }
+}
+
+/// What the linear tier sees of each example.
+pub(super) fn linear_rows(examples: &[Example], features: &FeatureOptions) -> Vec<SparseRow> {
+    let mut extractor = Extractor::new(features.clone());
+    examples.iter().map(|e| e.with_context(|item| extractor.row(item))).collect()
 }
 
 pub(super) fn check(examples: &[Example], options: &TrainOptions) -> Result<(), TrainError> {

@@ -5,6 +5,8 @@
 mod backward;
 pub mod calibrate;
 #[cfg(feature = "encoder")]
+pub mod clusters;
+#[cfg(feature = "encoder")]
 pub mod distilled;
 pub mod evaluate;
 #[cfg(feature = "encoder")]

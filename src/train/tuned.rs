@@ -53,6 +53,9 @@ pub enum TunedError {
     /// The model that came of it.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The vectors of an encoder.
+    #[error("Failed to cluster the sentence vectors: {0}")]
+    Clusters(#[from] hdbscan::HdbscanError),
 }
 
 /// Examples divided into what is learned from and what is held out.

@@ -120,6 +120,18 @@ fn prototypes_stand_beside_the_others_where_an_encoder_is_at_hand() {
 }
 
 #[test]
+fn clusters_need_an_encoder_and_are_tried_on_the_shipped_labels_only() {
+    let dir = prepared();
+    let at = dir.path();
+    let out = aac(at, &["evaluate", "classifier", "--clusters", "--from", "."]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("--encoder minilm:DIR"), "{}", text(&out.stderr));
+    let out = aac(at, &["evaluate", "classifier", "--clusters", "--gold", "own.jsonl", "--encoder", &encoder()]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("--gold"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn a_checkpoint_of_other_labels_is_refused_with_advice() {
     let dir = prepared();
     let at = dir.path();

@@ -73,6 +73,9 @@ pub(super) struct MoreArgs {
     /// Measure how accuracy grows with the number of gold labels
     #[arg(long, conflicts_with = "gold")]
     curve: bool,
+    /// Score the linear tier with clusters of sentence vectors (HDBSCAN) among its features, too; needs an encoder
+    #[arg(long, conflicts_with_all = ["gold", "finetune"])]
+    clusters: bool,
     /// Show the worst errors, 30 unless said otherwise
     #[arg(long, value_name = "N", num_args = 0..=1, default_value_t = 0, default_missing_value = "30")]
     errors: usize,
@@ -85,7 +88,17 @@ pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exi
     let targets = Targets::embedded()?;
     let platform =
         |path: &str| targets.owner(path).map_or_else(|| "none".to_owned(), |o| o.target.platform.to_string());
-    let job = job(context, &args.common, args.curve, args.errors)?;
+    let job = ClassifierJob {
+        clusters: args.clusters,
+        curve: args.curve,
+        errors: args.errors,
+        ..job(context, &args.common)?
+    };
+    if job.clusters && job.encoder.is_none() {
+        return Err(Failure::usage(
+            "Failed to cluster sentence vectors: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME",
+        ));
+    }
     let store = open(context, &args.common).await?;
     let scored = evaluate_classifier(&job, texts(&store, &args.common).as_ref(), platform, &context.terminal).await;
     close(store).await;
@@ -98,7 +111,7 @@ pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exi
 }
 
 pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result<Exit, Failure> {
-    let job = job(context, args, false, 0)?;
+    let job = job(context, args)?;
     let store = open(context, args).await?;
     let scored = evaluate_phrasings(&job, texts(&store, args).as_ref(), &context.terminal).await;
     close(store).await;
@@ -106,7 +119,7 @@ pub(super) async fn phrasing(context: &Context, args: &ClassifierArgs) -> Result
     Ok(Exit::Done)
 }
 
-fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> Result<ClassifierJob, Failure> {
+fn job(context: &Context, args: &ClassifierArgs) -> Result<ClassifierJob, Failure> {
     let mut places = context.model_places(args.model.as_ref())?;
     places.encoder = args.encoder.clone().or(places.encoder);
     let folds = match (&args.folds_in, &places.encoder) {
@@ -136,7 +149,8 @@ fn job(context: &Context, args: &ClassifierArgs, curve: bool, errors: usize) -> 
         asker = Some(shared.clone());
         asked.variants.push(args.llm.classifier(context, variant, shared, &places)?.into());
     }
-    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, folds, asked, curve, errors })
+    let (clusters, curve, errors) = (false, false, 0);
+    Ok(ClassifierJob { gold: args.gold.clone(), model, encoder: places.encoder, folds, asked, clusters, curve, errors })
 }
 
 async fn open(context: &Context, args: &ClassifierArgs) -> Result<Option<Store>, Failure> {
@@ -289,6 +303,17 @@ fn table_9(found: &ClassifierEvaluation) -> String {
     let five: Vec<String> = found.variants.iter().map(|v| format!("{} {:.3}", v.name, v.five_class_macro_f1)).collect();
     out += "macro-F1: ours over constraint, procedural, belief, preference, meta; theirs over five types\n";
     out += &format!("with episodic and without meta items: {}\n", five.join(", "));
+    if let Some(c) = &found.clusters {
+        out += &format!(
+            "linear+clusters: HDBSCAN on {} of {} directions of the vectors of {} of {} items; {} clusters, {:.0} % of items in none\n",
+            c.directions[1],
+            c.directions[0],
+            c.drawn,
+            c.items,
+            c.clusters,
+            100.0 * c.noise
+        );
+    }
     out + &asked_text(found.llm.as_ref(), &found.not_run)
 }
 

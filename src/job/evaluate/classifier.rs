@@ -15,6 +15,7 @@ use crate::job::train::TrainJobError;
 use crate::llm::{LlmError, LlmReport};
 use crate::monitor::Monitor;
 use crate::taxonomy::KnowledgeType;
+use crate::train::clusters::{ClusterOptions, ClusterReport, nested_with_clusters};
 use crate::train::evaluate::{
     Evaluation, LearningPoint, PhrasingScore, evaluate, evaluate_phrasing, learning_curve, worst_errors,
 };
@@ -46,6 +47,9 @@ pub struct ClassifierJob {
     pub folds: Option<FoldsJob>,
     /// The variants that ask a language model.
     pub asked: AskedJob,
+    /// Score the linear tier with clusters of sentence vectors among its features, too; only on the shipped labels, and
+    /// with an encoder.
+    pub clusters: bool,
     /// Measure how accuracy grows with labels; only on the shipped labels.
     pub curve: bool,
     /// How many of the worst errors to show.
@@ -187,6 +191,9 @@ pub struct ClassifierEvaluation {
     /// What is there of a fine-tuning fold by fold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folds: Option<FoldsReport>,
+    /// The clusters of the variant that has them among its features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<ClusterReport>,
     /// Those without figures, and why.
     pub not_run: Vec<NotRun>,
     /// What asking a language model came to, where one was asked.
@@ -267,6 +274,12 @@ pub async fn evaluate_classifier(
     for one in &asked {
         add(one.classifier.name(), Some(one.microseconds), &answered.scoped(one.held.clone()));
     }
+    let mut clusters = None;
+    if let Some(encoder) = job.encoder.as_ref().filter(|_| job.clusters) {
+        let (held, report) = clustered(encoder, examples.clone(), monitor).await?;
+        add("linear+clusters", None, &held);
+        clusters = Some(report);
+    }
     let model = scored(job);
     let mut timed = Some(model.as_ref());
     if let Some(folds) = &answered.folds {
@@ -293,6 +306,7 @@ pub async fn evaluate_classifier(
         errors: errors(examples, trained, job.errors),
         agreement: agreement(&answered.records),
         folds: answered.folds.map(|folds| folds.report),
+        clusters,
         basis: answered.basis,
         variants,
         paper_table_4: &paper::TABLE_4,
@@ -343,6 +357,22 @@ pub async fn evaluate_phrasings(
         paper_figure_4: &paper::FIGURE_4,
         not_comparable: paper::NOT_COMPARABLE[2],
     })
+}
+
+/// Held-out answers of the linear tier with clusters among its features.
+async fn clustered(
+    encoder: &EncoderPlace,
+    examples: Arc<Vec<Example>>,
+    monitor: &dyn Monitor,
+) -> Result<(Vec<HeldOut>, ClusterReport), EvaluateError> {
+    let encoder = encoder.read().and_then(|files| files.encoder()).map_err(TrainJobError::from)?;
+    monitor.begin("cluster", None);
+    let found = tokio::task::spawn_blocking(move || {
+        nested_with_clusters(&encoder, &examples, &TrainOptions::default(), &ClusterOptions::default())
+    });
+    let found = found.await?.map_err(TrainJobError::from)?;
+    monitor.end();
+    Ok(found)
 }
 
 /// One point for each percent of recall: a curve for people has no use for more.
