@@ -18,9 +18,6 @@ pub(super) struct TuneArgs {
     /// Tokens that are read of the items before and after, each
     #[arg(long, value_name = "N", default_value_t = 8, requires = "finetune", value_parser = RangedU64ValueParser::<usize>::new().range(..=24))]
     neighbours: usize,
-    /// Take the running mean of the weights, of which each step keeps this share; 0 takes those of the last step
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "finetune", value_parser = averaging)]
-    averaging: f32,
     /// Order of the items and dropout follow from it
     #[arg(long, value_name = "N", default_value_t = 1, requires = "finetune")]
     seed: u64,
@@ -33,18 +30,10 @@ impl TuneArgs {
         let finetune = &mut options.finetune;
         finetune.epochs = self.epochs;
         finetune.frozen = self.frozen;
-        finetune.averaging = self.averaging;
         finetune.seed = self.seed;
         finetune.input.text = self.tokens;
         finetune.input.neighbour = self.neighbours;
         options
-    }
-}
-
-fn averaging(value: &str) -> Result<f32, String> {
-    match value.parse::<f32>() {
-        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err("expected a share from 0 up to, but not with, 1".to_owned()),
     }
 }
 
@@ -66,6 +55,5 @@ mod tests {
         let line = Line::try_parse_from(["x", "--finetune"]).unwrap();
         assert!(line.finetune);
         assert_eq!(line.tune.options(), TunedOptions::default());
-        assert!(Line::try_parse_from(["x", "--finetune", "--averaging", "1"]).is_err());
     }
 }

@@ -19,22 +19,6 @@ wide! {
     }
 }
 
-wide! {
-    /// Bring a running mean nearer to the values by `share` of the way.
-    pub(super) fn drift(mean: &mut [f32], values: &[f32], share: f32) {
-        for (mean, value) in mean.iter_mut().zip(values) {
-            *mean = (1.0 - share) * *mean + share * value;
-        }
-    }
-}
-
-/// Share that the newest values have in their running mean after `step` steps: much at first, when the oldest ones are
-/// worth little, and in the end what `averaging` leaves.
-pub(super) fn new_share(step: usize, averaging: f32) -> f32 {
-    let step = step as f32;
-    1.0 - averaging.min((1.0 + step) / (10.0 + step))
-}
-
 /// Share of the largest rate at a step: a line up, then half a cosine down to nothing.
 pub(super) fn schedule(step: usize, steps: usize, warm_up: f32) -> f32 {
     let (step, steps) = (step as f32, steps.max(1) as f32);

@@ -18,7 +18,7 @@ use crate::encoder::forward::{self, Dropout, LayerTape, Site};
 use crate::encoder::tokens::{Input, Packed};
 use crate::encoder::weights::{Collected, Layer, Reader};
 use crate::encoder::{Encoder, EncoderError};
-use adam::{BETAS, adam, drift, new_share, schedule, square_length};
+use adam::{BETAS, adam, schedule, square_length};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ const SHARDS: usize = 2;
 const KEPT_BYTES: usize = 4 << 30;
 /// Rows of a batch when states are computed once.
 const ROWS: usize = 512;
-/// What a checkpoint holds of every parameter: its value, the mean of it, the moments of its gradient.
-const KEPT: [&str; 4] = ["value", "mean", "first", "second"];
+/// What a checkpoint holds of every parameter: its value and the moments of its gradient.
+const KEPT: [&str; 3] = ["value", "first", "second"];
 
 /// How to fine-tune.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,10 +52,6 @@ pub struct FinetuneOptions {
     pub dropout: f32,
     /// Largest length of the gradient of a step.
     pub clip: f32,
-    /// How slowly the running mean of the values forgets, 0 to 1: the mean is what comes out, since the values of the
-    /// last steps swing about it (Polyak & Juditsky, 1992). 0 takes the last values themselves,
-    /// as the published figures do.
-    pub averaging: f32,
     /// Lowest layers that stay as they are.
     pub frozen: usize,
     /// Order of items and dropout follow from it.
@@ -74,7 +70,6 @@ impl Default for FinetuneOptions {
             decay: 0.01,
             dropout: 0.1,
             clip: 1.0,
-            averaging: 0.0,
             frozen: 2,
             seed: 1,
         }
@@ -149,8 +144,6 @@ pub struct Trainer {
     /// States before the first layer that changes, as upper halves of singles; `None` when they would be too many.
     kept: Option<Vec<Vec<u16>>>,
     parameters: Parameters,
-    /// Running mean of the parameters.
-    mean: Parameters,
     first: Parameters,
     second: Parameters,
     workers: Vec<Worker>,
@@ -199,7 +192,6 @@ impl Trainer {
             options,
             lessons,
             used,
-            mean: parameters.clone(),
             parameters,
         };
         trainer.keep_states();
@@ -387,16 +379,13 @@ impl Trainer {
             let step = [rate / bias[0], 1.0 / bias[1], cut, if is_matrix { 1.0 - rate * decay } else { 1.0 }];
             adam(values, gradient, first, second, &step);
         });
-        let share = new_share(self.step, self.options.averaging);
-        let pairs: Vec<_> = self.mean.slices_mut().into_iter().zip(self.parameters.slices()).collect();
-        pairs.into_par_iter().for_each(|(mean, values)| drift(mean, values, share));
     }
 
     /// The encoder and head as they are now.
     pub(crate) fn model(&self) -> (Encoder, Head) {
         let mut encoder = self.encoder.clone();
-        encoder.weights.layers[self.options.frozen..].clone_from_slice(&self.mean.layers);
-        (encoder, self.mean.head.clone())
+        encoder.weights.layers[self.options.frozen..].clone_from_slice(&self.parameters.layers);
+        (encoder, self.parameters.head.clone())
     }
 
     /// Logits of the model as it is now, in the order of `inputs`.
@@ -408,7 +397,7 @@ impl Trainer {
     /// All that changes, as a file.
     pub fn checkpoint(&self) -> Result<Vec<u8>, EncoderError> {
         let mut collected = Collected::default();
-        let kept = [&self.parameters, &self.mean, &self.first, &self.second];
+        let kept = [&self.parameters, &self.first, &self.second];
         for (name, parameters) in KEPT.into_iter().zip(kept) {
             for (at, slice) in parameters.slices().into_iter().enumerate() {
                 collected.push(&format!("{name}.{at}"), &[slice.len()], slice);
@@ -426,14 +415,14 @@ impl Trainer {
         if reader.values("fingerprint", &[32])? != self.fingerprint.0.map(f32::from) {
             return Err(CheckpointError::Other);
         }
-        let mut read = [self.parameters.clone(), self.mean.clone(), self.first.clone(), self.second.clone()];
+        let mut read = [self.parameters.clone(), self.first.clone(), self.second.clone()];
         for (name, parameters) in KEPT.into_iter().zip(&mut read) {
             for (at, slice) in parameters.slices_mut().into_iter().enumerate() {
                 slice.copy_from_slice(&reader.values(&format!("{name}.{at}"), &[slice.len()])?);
             }
         }
         let progress = reader.values("progress", &[2])?;
-        [self.parameters, self.mean, self.first, self.second] = read;
+        [self.parameters, self.first, self.second] = read;
         (self.epoch, self.step) = (progress[0] as usize, progress[1] as usize);
         Ok(())
     }
@@ -483,7 +472,7 @@ fn upper_half(value: f32) -> u16 {
 
 /// What a checkpoint must share with the training that goes on from it.
 fn fingerprint(encoder: &Encoder, lessons: &[Lesson], options: &FinetuneOptions) -> Sha256 {
-    let mut bytes = format!("2\n{}\n{options:?}\n", encoder.id()).into_bytes();
+    let mut bytes = format!("3\n{}\n{options:?}\n", encoder.id()).into_bytes();
     for lesson in lessons {
         bytes.extend((lesson.input.ids.len() as u32).to_le_bytes());
         bytes.extend((lesson.input.split as u32).to_le_bytes());

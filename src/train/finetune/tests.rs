@@ -132,34 +132,6 @@ fn a_checkpoint_goes_on_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn what_comes_out_is_the_mean_of_the_last_steps() {
-    let encoder = tiny();
-    let lessons = lessons(&encoder);
-    let end = |averaging: f32| {
-        let mut trainer = Trainer::new(encoder.clone(), lessons.clone(), FinetuneOptions { averaging, ..options() });
-        trainer.run_epoch(|_| true);
-        trainer
-    };
-    let (last, mean) = (end(0.0), end(0.998));
-    assert_eq!(last.mean, last.parameters);
-    assert_eq!(mean.parameters, last.parameters);
-    // The head begins at nothing, so that its mean after two steps is of these alone.
-    let mut by_hand = Trainer::new(encoder.clone(), lessons.clone(), mean.options.clone());
-    let mut seen = Vec::new();
-    let order = by_hand.used.clone();
-    let share = |step: f32| 1.0 - (1.0 + step) / (10.0 + step);
-    assert_eq!(new_share(1, 0.998), share(1.0));
-    assert_eq!(new_share(100_000, 0.998), 1.0 - 0.998);
-    for batch in order.chunks(by_hand.options.batch) {
-        by_hand.train_step(batch, 1.0);
-        seen.push(by_hand.parameters.head.bias[0]);
-    }
-    let expected = (1.0 - share(2.0)) * (share(1.0) * seen[0]) + share(2.0) * seen[1];
-    assert!((by_hand.mean.head.bias[0] - expected).abs() < 1e-7 && expected != seen[1]);
-    assert_eq!(mean.model().1, mean.mean.head);
-}
-
-#[test]
 fn lessons_without_weight_teach_nothing() {
     let encoder = tiny();
     let all = lessons(&encoder);
