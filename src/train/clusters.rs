@@ -19,8 +19,8 @@ use serde::Serialize;
 pub struct ClusterOptions {
     /// Directions that are kept of a vector.
     pub directions: usize,
-    /// Fewest items of a cluster.
-    pub smallest: usize,
+    /// Fewest and most items of a cluster; without a bound above, a few of them hold nearly everything.
+    pub sizes: [usize; 2],
     /// Neighbours that must be near for an item not to be noise, itself among them.
     pub neighbours: usize,
     /// Items that are clustered, drawn evenly: the time grows with their square. The others join the nearest cluster that
@@ -32,7 +32,7 @@ pub struct ClusterOptions {
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { directions: 20, smallest: 15, neighbours: 5, drawn: 8_000, scale: 1.0 }
+        Self { directions: 10, sizes: [10, 400], neighbours: 5, drawn: 8_000, scale: 1.0 }
     }
 }
 
@@ -89,7 +89,8 @@ fn assign(vectors: &[Vec<f32>], options: &ClusterOptions) -> Result<(Vec<Option<
     order.truncate(options.drawn);
     let drawn: Vec<Vec<f32>> = order.iter().map(|i| points[*i].clone()).collect();
     let parameters = HdbscanHyperParams::builder()
-        .min_cluster_size(options.smallest)
+        .min_cluster_size(options.sizes[0])
+        .max_cluster_size(options.sizes[1])
         .min_samples(options.neighbours)
         .nn_algorithm(NnAlgorithm::BruteForce)
         .build();
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn dense_places_are_clusters_and_what_is_far_from_all_is_in_none() {
-        let options = ClusterOptions { directions: 2, smallest: 10, ..ClusterOptions::default() };
+        let options = ClusterOptions { directions: 2, ..ClusterOptions::default() };
         for drawn in [92, 70] {
             let (cluster_of, report) = assign(&vectors(), &ClusterOptions { drawn, ..options }).unwrap();
             assert_eq!((report.clusters, report.drawn, report.items), (3, drawn, 92));
@@ -264,7 +265,8 @@ mod tests {
         let features = FeatureOptions { scales: [0.0; 9], ..labels.features.clone() };
         let blind = TrainOptions { features, ..labels };
         let right = |smallest: usize| {
-            let clusters = ClusterOptions { directions: 6, smallest, ..ClusterOptions::default() };
+            let sizes = [smallest, 400];
+            let clusters = ClusterOptions { directions: 6, sizes, ..ClusterOptions::default() };
             let (held, report) = nested_with_clusters(&tiny(), &examples, &blind, &clusters).unwrap();
             assert_eq!((held.len(), report.items), (150, 150));
             (held.iter().filter(|h| h.item_type() == examples[h.index].label).count(), report)

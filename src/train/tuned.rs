@@ -298,14 +298,15 @@ pub fn floors(examples: &[Example], parted: &Parted, options: &TrainOptions) -> 
         .collect()
 }
 
-/// The lowest floor that costs next to nothing: at most two thousandths of accuracy and five of constraint F1 and of safe
-/// recall against asking the encoder always.
+/// The lowest floor that costs next to nothing: at most two thousandths of accuracy and five of constraint F1, of safe
+/// recall and of the items flagged for it, against asking the encoder always.
 pub fn choose_floor(points: &[FloorPoint]) -> f32 {
     let Some(full) = points.last() else { return 2.0 };
     let cheap = points.iter().find(|p| {
         p.accuracy >= full.accuracy - 0.002
             && p.constraint_f1 >= full.constraint_f1 - 0.005
             && p.safe_recall >= full.safe_recall - 0.005
+            && p.safe_flagged <= full.safe_flagged + 0.005
     });
     cheap.map_or(full.floor, |p| p.floor)
 }
@@ -472,6 +473,9 @@ pub(crate) mod tests {
         let points = [point(0.7, 0.79, 0.6), point(0.9, 0.799, 0.69), point(0.95, 0.8, 0.7), point(2.0, 0.8, 0.69)];
         assert_eq!(choose_floor(&points), 0.9);
         assert_eq!(choose_floor(&points[2..]), 0.95);
+        let mut dear = points;
+        dear[1].safe_flagged = 0.32;
+        assert_eq!(choose_floor(&dear), 0.95, "more flagged for the same recall is a cost");
         assert_eq!(choose_floor(&[]), 2.0);
     }
 }
