@@ -28,6 +28,10 @@ pub(super) struct TrainArgs {
     /// Fine-tune the encoder, resumable by epoch; without this its vectors are learned from as they are
     #[arg(long)]
     finetune: bool,
+    /// Take mixing and thresholds from the folds that `aac evaluate classifier --finetune` keeps here, running those that
+    /// are missing, and learn from all labels; without this a fold is held out for them
+    #[arg(long, value_name = "DIR", requires = "finetune")]
+    folds_in: Option<PathBuf>,
     #[command(flatten)]
     tune: TuneArgs,
     /// Folder for the model
@@ -52,7 +56,9 @@ pub(super) async fn run(context: &Context, args: TrainArgs) -> Result<Exit, Fail
     let summary = summary.map_err(|error| match error {
         // Labels that cannot be learned from are the caller's to mend.
         TrainJobError::Train(_) | TrainJobError::Texts(_) | TrainJobError::EncoderFiles(_) => Failure::usage(error),
-        TrainJobError::Tuned(TunedError::Labels(_)) | TrainJobError::Checkpoint { .. } => Failure::usage(error),
+        TrainJobError::Tuned(TunedError::Labels(_))
+        | TrainJobError::Checkpoint { .. }
+        | TrainJobError::StaleFold { .. } => Failure::usage(error),
         TrainJobError::Paused { .. } => Failure { exit: Exit::Paused, message: error.to_string() },
         error => error.into(),
     })?;
@@ -73,7 +79,8 @@ fn recipe(args: &TrainArgs) -> Result<Recipe, Failure> {
     if !args.finetune {
         return Ok(Recipe::Distilled(place));
     }
-    Ok(Recipe::Finetuned(place, Box::new(args.tune.options())))
+    let (options, folds_in) = (Box::new(args.tune.options()), args.folds_in.clone());
+    Ok(Recipe::Finetuned { encoder: place, options, folds_in })
 }
 
 fn text(summary: &TrainSummary) -> String {

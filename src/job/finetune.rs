@@ -11,7 +11,8 @@ use crate::train::finetune::{EpochReport, Trainer};
 use crate::train::fit::HeldOut;
 use crate::train::labels::Example;
 use crate::train::tuned::{
-    Course, FloorPoint, Parted, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle,
+    Course, FloorPoint, Parted, Said, TunedOptions, choose_floor, course, cross_fit, finish, floors, say, settle,
+    whole_course,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -30,8 +31,10 @@ pub struct FinetuneReport {
     pub epochs: Vec<EpochReport>,
     /// Items learned from.
     pub lessons: usize,
-    /// Items of the held-out fold, phrasings among them.
+    /// Items held out, phrasings among them.
     pub held_out: usize,
+    /// Folds that were held out in turn, each by a course of its own; 1 where this course held one out itself.
+    pub folds: usize,
     /// What each floor of the cascade costs and saves.
     pub floors: Vec<FloorPoint>,
     /// The floor that the model was given.
@@ -58,11 +61,21 @@ pub(super) struct Tuning {
     pub(super) epochs: Vec<EpochReport>,
 }
 
-/// Run, or go on with, the course of one held-out fold; its state after every epoch goes to `checkpoint`.
+/// What a course teaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lessons {
+    /// All but the fold that the options name.
+    WithoutFold,
+    /// All labels.
+    All,
+}
+
+/// Run, or go on with, a course; its state after every epoch goes to `checkpoint`.
 pub(super) async fn tune(
     place: &EncoderPlace,
     examples: Arc<Vec<Example>>,
     options: TunedOptions,
+    lessons: Lessons,
     checkpoint: &Path,
     monitor: &dyn Monitor,
 ) -> Result<Tuning, TrainJobError> {
@@ -73,7 +86,10 @@ pub(super) async fn tune(
     monitor.begin("prepare", None);
     let (path, with) = (checkpoint.to_owned(), options.clone());
     let (mut trainer, course) = tokio::task::spawn_blocking(move || {
-        let course = course(&examples, &encoder, &with)?;
+        let course = match lessons {
+            Lessons::WithoutFold => course(&examples, &encoder, &with)?,
+            Lessons::All => whole_course(&examples, &encoder, &with)?,
+        };
         let mut trainer = Trainer::new(encoder, course.lessons.clone(), with.finetune);
         if let Some(bytes) = kept {
             trainer.resume(&bytes).map_err(|source| TrainJobError::Checkpoint { path, source })?;
@@ -99,26 +115,36 @@ pub(super) async fn tune(
     Ok(Tuning { trainer, course, encoder: name, tokenizer: read.tokenizer, epochs })
 }
 
-/// Run, or go on with, the fine-tuning whose model goes to `out`.
+/// Run, or go on with, the fine-tuning whose model goes to `out`. With what both tiers said of every fold, held out by
+/// courses of their own, it learns from all labels, and mixing and thresholds come from these answers; without, it holds
+/// a fold out for them.
 pub(super) async fn finetune(
     place: &EncoderPlace,
     examples: Arc<Vec<Example>>,
     options: TunedOptions,
+    folds: Option<Vec<Vec<Said>>>,
     out: &Path,
     monitor: &dyn Monitor,
 ) -> Result<Finetuned, TrainJobError> {
     std::fs::create_dir_all(out).map_err(TrainJobError::at(out))?;
-    let tuning = tune(place, examples.clone(), options.clone(), &out.join(CHECKPOINT), monitor).await?;
+    let lessons = if folds.is_some() { Lessons::All } else { Lessons::WithoutFold };
+    let tuning = tune(place, examples.clone(), options.clone(), lessons, &out.join(CHECKPOINT), monitor).await?;
     monitor.begin("settle", None);
-    let finetuned = tokio::task::spawn_blocking(move || conclude(tuning, &examples, &options)).await??;
+    let finetuned = tokio::task::spawn_blocking(move || conclude(tuning, &examples, &options, folds)).await??;
     monitor.end();
     Ok(finetuned)
 }
 
-fn conclude(tuning: Tuning, examples: &[Example], options: &TunedOptions) -> Result<Finetuned, TrainJobError> {
+fn conclude(
+    tuning: Tuning,
+    examples: &[Example],
+    options: &TunedOptions,
+    folds: Option<Vec<Vec<Said>>>,
+) -> Result<Finetuned, TrainJobError> {
     let Tuning { trainer, course, encoder, tokenizer, epochs } = tuning;
-    let said = say(&trainer, &course);
-    let parted = Parted::by_group(examples, &said);
+    let folds = folds.unwrap_or_else(|| vec![say(&trainer, &course)]);
+    let parted = Parted::by_fold(examples, &folds);
+    let said = parted.said();
     let points = floors(examples, &parted, &options.labels);
     let floor = choose_floor(&points);
     let held_out = cross_fit(examples, &parted, &options.labels, floor);
@@ -127,12 +153,13 @@ fn conclude(tuning: Tuning, examples: &[Example], options: &TunedOptions) -> Res
         epochs,
         lessons: course.taught(),
         held_out: said.len(),
+        folds: folds.len(),
         floors: points,
         linear_floor: floor,
     };
     let figures = HeldOutFigures::from(&evaluate(examples, &held_out, str::to_owned));
-    let notes = serde_json::json!({ "finetuning": report, "held_out_fold": figures });
-    let settlement = settle(examples, &said, &options.labels, floor, notes);
+    let notes = serde_json::json!({ "finetuning": report, "held_out": figures });
+    let settlement = settle(examples, said, &options.labels, floor, notes);
     let (files, linear) = finish(&trainer, examples, options, &tokenizer, settlement)?;
     Ok(Finetuned { files, tokenizer, linear, held_out, report })
 }

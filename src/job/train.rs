@@ -2,6 +2,7 @@
 //! and write the model with its card.
 
 use super::encoders::{EncoderFileError, EncoderPlace};
+use super::evaluate::folds::{self, FoldsJob};
 use super::file::replace;
 use super::finetune::{CHECKPOINT, FinetuneReport, finetune};
 use super::hydrate::{HydrateError, HydrateSummary, TextSource, hydrate, read_labels, shipped_labels};
@@ -37,7 +38,15 @@ pub enum Recipe {
     /// Logistic regression on the vectors of an encoder as it comes.
     Distilled(EncoderPlace),
     /// An encoder fine-tuned, with the linear tier before it.
-    Finetuned(EncoderPlace, Box<TunedOptions>),
+    Finetuned {
+        /// The encoder to begin with.
+        encoder: EncoderPlace,
+        /// How.
+        options: Box<TunedOptions>,
+        /// Folder of the folds' answers ([`FoldsJob`]): mixing and thresholds come from them, missing ones are run, and the
+        /// model learns from all labels. Without it the model holds a fold out.
+        folds_in: Option<PathBuf>,
+    },
 }
 
 /// What to train on and where to put the model.
@@ -89,6 +98,15 @@ pub enum TrainJobError {
         path: PathBuf,
         /// What is wrong with it.
         source: CheckpointError,
+    },
+    /// A fold's file does not belong to these labels.
+    #[error(
+        "Failed to go on with the folds: {path} was made with other labels, another encoder or other options; remove it, or name another folder with --folds-in",
+        path = .path.display()
+    )]
+    StaleFold {
+        /// The file.
+        path: PathBuf,
     },
     /// The model that was written cannot be read.
     #[error("Failed to check the model that was written: {0}")]
@@ -321,8 +339,16 @@ async fn run(job: &TrainJob, examples: Arc<Vec<Example>>, monitor: &dyn Monitor)
             let files = vec![named(TENSORS, fitted.model.tensors()), named(DESCRIPTION, json)];
             Ok(Trained { files, held_out: fitted.held_out, finetuning: None })
         }
-        Recipe::Finetuned(place, options) => {
-            let done = finetune(&place, examples, *options, &job.out, monitor).await?;
+        Recipe::Finetuned { encoder, options, folds_in } => {
+            let folds = match folds_in {
+                Some(folder) => {
+                    let (encoder, options) = (encoder.clone(), (*options).clone());
+                    let folds = options.labels.folds;
+                    Some(folds::said(&FoldsJob { encoder, options, folder, folds }, &examples, monitor).await?)
+                }
+                None => None,
+            };
+            let done = finetune(&encoder, examples, *options, folds, &job.out, monitor).await?;
             let mut files = vec![named(TENSORS, done.files.tensors), named(TOKENIZER, done.tokenizer)];
             if done.linear.hash() != shipped().hash() {
                 let beside = |name: &str| PathBuf::from(LINEAR).join(name);
@@ -384,9 +410,12 @@ fn card(summary: &TrainSummary, figures: &Evaluation) -> String {
                 "It began with the weights of `{}`; their licence and terms go on holding.\n",
                 report.encoder
             );
-            "one held-out fold"
+            match report.folds {
+                1 => "one held-out fold".to_owned(),
+                n => format!("{n} folds, each held out by a course of its own,"),
+            }
         }
-        None => "nested cross-validation",
+        None => "nested cross-validation".to_owned(),
     };
     card += &format!(
         "Figures are from {how} on {} items, whole repositories held out, near-duplicates never on both\n\

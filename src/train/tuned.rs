@@ -78,17 +78,8 @@ impl Course {
 
 /// Divide `examples` for `encoder`.
 pub fn course(examples: &[Example], encoder: &Encoder, options: &TunedOptions) -> Result<Course, TunedError> {
-    let prepared = Prepared::new(examples, &options.labels)?;
     let fold = options.fold.min(options.labels.folds.saturating_sub(1));
-    let weights = prepared.weights_without(&[fold], |_| true);
-    let lessons = examples
-        .par_iter()
-        .zip(weights.into_par_iter().zip(&prepared.targets))
-        .map(|(example, (weight, target))| {
-            let input = example.with_context(|item| options.finetune.input.input(encoder.tokens(), item))?;
-            Ok(Lesson { input, target: *target, weight })
-        })
-        .collect::<Result<Arc<[_]>, EncoderError>>()?;
+    let lessons = lessons(examples, encoder, options, &[fold])?;
     // The linear tier nearly as it would ship: calibrated on what each of its other folds holds out.
     let linear_options = linear_options(&options.labels);
     let prepared = Prepared::new(examples, &linear_options)?;
@@ -102,6 +93,27 @@ pub fn course(examples: &[Example], encoder: &Encoder, options: &TunedOptions) -
         |logits: &[f64; TYPES]| std::array::from_fn(|t| (logits[t] * calibration.scale + calibration.shift[t]) as f32);
     let (held, linear) = answers[fold].iter().map(|(i, logits)| (*i, calibrated(logits))).unzip();
     Ok(Course { lessons, held, linear })
+}
+
+/// All of `examples` for `encoder`, to learn from and none of them held out.
+pub fn whole_course(examples: &[Example], encoder: &Encoder, options: &TunedOptions) -> Result<Course, TunedError> {
+    Ok(Course { lessons: lessons(examples, encoder, options, &[])?, held: Vec::new(), linear: Vec::new() })
+}
+
+fn lessons(
+    examples: &[Example],
+    encoder: &Encoder,
+    options: &TunedOptions,
+    without: &[usize],
+) -> Result<Arc<[Lesson]>, TunedError> {
+    let prepared = Prepared::new(examples, &options.labels)?;
+    let weights = prepared.weights_without(without, |_| true);
+    let lesson = |(example, (weight, target)): (&Example, (f32, &[f32; TYPES]))| {
+        let input = example.with_context(|item| options.finetune.input.input(encoder.tokens(), item))?;
+        Ok(Lesson { input, target: *target, weight })
+    };
+    let weighed = weights.into_par_iter().zip(&prepared.targets);
+    Ok(examples.par_iter().zip(weighed).map(lesson).collect::<Result<_, EncoderError>>()?)
 }
 
 /// The linear tier has options of its own, yet the same folds.

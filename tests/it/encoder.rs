@@ -94,6 +94,40 @@ fn an_encoder_is_fine_tuned_written_and_found_and_the_same_labels_give_the_same_
 }
 
 #[test]
+fn with_the_folds_held_out_by_others_a_model_learns_from_all_labels() {
+    let dir = prepared();
+    let at = dir.path();
+    let encoder = encoder();
+    let tuning = ["--gold", "own.jsonl", "--encoder", &encoder, "--finetune", "--folds-in", "folds", "--json"];
+    let epochs = ["--epochs", "1"];
+    let args = |command: &[&'static str], more: &[&'static str]| -> Vec<String> {
+        command.iter().chain(&tuning).chain(&epochs).chain(more).map(|arg| (*arg).to_owned()).collect()
+    };
+    let ok = |args: Vec<String>| ok_json(at, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    // Two folds are measured; training runs the other three.
+    let measured = ok(args(&["evaluate", "classifier"], &["--folds", "2"]));
+    assert_eq!(measured["folds"]["folds"].as_array().unwrap().len(), 2);
+    let trained = ok(args(&["train"], &["--out", "whole"]));
+    let finetuning = &trained["finetuning"];
+    assert_eq!(
+        (&finetuning["folds"], &finetuning["held_out"], &finetuning["lessons"]),
+        (&json!(5), &json!(120), &json!(120))
+    );
+    assert_eq!(trained["held_out"]["items"], 120);
+    let all = ok(args(&["evaluate", "classifier"], &[]));
+    let figures = &all["variants"].as_array().unwrap().last().unwrap()["figures"];
+    assert_eq!(figures["accuracy"], trained["held_out"]["accuracy"], "the card says what the folds say");
+    assert_eq!(all["folds"]["linear_floor"], finetuning["linear_floor"]);
+    let card = std::fs::read_to_string(at.join("whole/README.md")).unwrap();
+    assert!(card.contains("5 folds"), "{card}");
+    assert_eq!(ok_json(at, &["classify", "AGENTS.md", "--model", "whole", "--json"])["model"], trained["model"]);
+    let other = args(&["train"], &["--out", "other", "--seed", "2"]);
+    let out = aac(at, &other.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(out.status.code(), Some(2), "{other:?}");
+    assert!(text(&out.stderr).contains("fold-0.json"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn prototypes_stand_beside_the_others_where_an_encoder_is_at_hand() {
     let dir = prepared();
     let score = |encoder: Option<String>| {

@@ -81,15 +81,6 @@ pub enum EvaluateError {
     /// An encoder cannot be fine-tuned, or not to the end.
     #[error(transparent)]
     Finetune(#[from] TrainJobError),
-    /// A fold's file does not belong to this evaluation.
-    #[error(
-        "Failed to go on with the folds: {path} was made with other labels, another encoder or other options; remove it, or name another folder with --folds-in",
-        path = .path.display()
-    )]
-    StaleFold {
-        /// The file.
-        path: PathBuf,
-    },
     /// A language model did not answer.
     #[error(transparent)]
     Llm(#[from] LlmError),

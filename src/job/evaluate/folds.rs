@@ -8,7 +8,7 @@ use crate::classify::metrics::Confusion;
 use crate::corpus::Sha256;
 use crate::job::encoders::EncoderPlace;
 use crate::job::file::{read_if_there, replace};
-use crate::job::finetune::tune;
+use crate::job::finetune::{Lessons, tune};
 use crate::job::train::TrainJobError;
 use crate::monitor::Monitor;
 use crate::taxonomy::KnowledgeType;
@@ -105,9 +105,33 @@ pub(super) async fn folds(
     precision: f64,
     monitor: &dyn Monitor,
 ) -> Result<FoldsFound, EvaluateError> {
+    let files = run(job, examples, monitor).await?;
+    if files.is_empty() {
+        return Err(EvaluateError::Nothing("folds"));
+    }
+    monitor.begin("validate", None);
+    let (work, options) = (examples.clone(), job.options.clone());
+    let found = tokio::task::spawn_blocking(move || together(&files, &work, &options, precision)).await??;
+    monitor.end();
+    Ok(found)
+}
+
+/// What both tiers said of the items of each fold, which its course held out; courses that are missing are run.
+pub(in crate::job) async fn said(
+    job: &FoldsJob,
+    examples: &Arc<Vec<Example>>,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Vec<Said>>, TrainJobError> {
+    Ok(run(job, examples, monitor).await?.into_iter().map(|file| file.said).collect())
+}
+
+async fn run(
+    job: &FoldsJob,
+    examples: &Arc<Vec<Example>>,
+    monitor: &dyn Monitor,
+) -> Result<Vec<FoldFile>, TrainJobError> {
     std::fs::create_dir_all(&job.folder).map_err(TrainJobError::at(&job.folder))?;
-    let encoder =
-        job.encoder.read().map_err(TrainJobError::from)?.encoder().map_err(TrainJobError::from)?.id().to_owned();
+    let encoder = job.encoder.read()?.encoder()?.id().to_owned();
     let fingerprint = fingerprint(examples, &encoder, &job.options);
     let of = job.options.labels.folds;
     // All files are looked at before hours are spent on courses that do not fit them.
@@ -120,7 +144,8 @@ pub(super) async fn folds(
         monitor.end();
         let checkpoint = job.folder.join(format!("fold-{fold}.safetensors"));
         let options = TunedOptions { fold, ..job.options.clone() };
-        let tuning = tune(&job.encoder, examples.clone(), options, &checkpoint, monitor).await?;
+        let lessons = Lessons::WithoutFold;
+        let tuning = tune(&job.encoder, examples.clone(), options, lessons, &checkpoint, monitor).await?;
         let encoder = encoder.clone();
         let found = tokio::task::spawn_blocking(move || {
             let said = say(&tuning.trainer, &tuning.course);
@@ -128,20 +153,12 @@ pub(super) async fn folds(
         })
         .await?;
         let path = path(&job.folder, fold);
-        let json = serde_json::to_vec(&found).map_err(TrainJobError::from)?;
+        let json = serde_json::to_vec(&found)?;
         replace(&path, &json).map_err(TrainJobError::at(&path))?;
         std::fs::remove_file(&checkpoint).map_err(TrainJobError::at(&checkpoint))?;
         *file = Some(found);
     }
-    let files: Vec<FoldFile> = files.into_iter().flatten().collect();
-    if files.is_empty() {
-        return Err(EvaluateError::Nothing("folds"));
-    }
-    monitor.begin("validate", None);
-    let (work, options) = (examples.clone(), job.options.clone());
-    let found = tokio::task::spawn_blocking(move || together(&files, &work, &options, precision)).await??;
-    monitor.end();
-    Ok(found)
+    Ok(files.into_iter().flatten().collect())
 }
 
 fn together(
@@ -206,12 +223,12 @@ fn path(folder: &Path, fold: usize) -> PathBuf {
 }
 
 /// The file of a fold, when it is there; one of other labels, another encoder or other options is an error.
-fn read(folder: &Path, fold: usize, fingerprint: Sha256) -> Result<Option<FoldFile>, EvaluateError> {
+fn read(folder: &Path, fold: usize, fingerprint: Sha256) -> Result<Option<FoldFile>, TrainJobError> {
     let path = path(folder, fold);
     let Some(bytes) = read_if_there(&path).map_err(TrainJobError::at(&path))? else { return Ok(None) };
     match serde_json::from_slice::<FoldFile>(&bytes) {
         Ok(file) if file.format == FORMAT && file.fingerprint == fingerprint && file.fold == fold => Ok(Some(file)),
-        _ => Err(EvaluateError::StaleFold { path }),
+        _ => Err(TrainJobError::StaleFold { path }),
     }
 }
 
