@@ -48,6 +48,11 @@ impl Failure {
         Self { exit: Exit::Usage, message: why.to_string() }
     }
 
+    /// No sentence encoder is named `to` do what was asked.
+    pub fn without_encoder(to: &str) -> Self {
+        Self::usage(format!("Failed to {to}: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME"))
+    }
+
     /// A language model did not answer: paused, where later it may.
     pub fn of_model(error: LlmError) -> Self {
         let exit = if error.is_pause() { Exit::Paused } else { Exit::Failed };

@@ -69,9 +69,7 @@ pub(super) async fn run(context: &Context, args: TrainArgs) -> Result<Exit, Fail
 fn recipe(args: &TrainArgs) -> Result<Recipe, Failure> {
     if args.encoder == "hashed" {
         if args.finetune {
-            return Err(Failure::usage(
-                "Failed to fine-tune: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME",
-            ));
+            return Err(Failure::without_encoder("fine-tune"));
         }
         return Ok(Recipe::Linear);
     }

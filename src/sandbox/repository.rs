@@ -181,14 +181,11 @@ impl Repository<'_> {
         if self.facts.head.is_none() {
             return Ok(Reply::error(409, "Git Repository is empty."));
         }
-        let tree = self.ask.view.tree(self.at)?;
-        let world = &self.ask.view.world;
-        let bytes = match tree.by_oid(oid) {
-            Some(Found::File(file)) => Some(world.bytes(self.at, *file)?),
-            Some(Found::Folder(_)) => None,
-            None => world.older_blob(self.at, oid)?,
+        let bytes = match self.ask.view.by_oid(self.at, oid)? {
+            Some(Object::Blob(file)) => self.ask.view.world.bytes(self.at, file)?,
+            Some(Object::OlderBlob(bytes)) => bytes,
+            _ => return Ok(Reply::not_found()),
         };
-        let Some(bytes) = bytes else { return Ok(Reply::not_found()) };
         if bytes.len() > CONTENT_MOST {
             return Ok(too_large());
         }

@@ -96,12 +96,9 @@ impl View {
             (true, Some(path)) => tree.at(path).map(Object::from),
             (true, None) => Some(Object::Commit(None)),
             (false, None) => match oid {
-                Some(oid) => match tree.by_oid(oid) {
-                    Some(found) => Some(Object::from(found.clone())),
+                Some(oid) => match self.by_oid(repo, oid)? {
+                    Some(object) => Some(object),
                     None => {
-                        if let Some(bytes) = self.world.older_blob(repo, oid)? {
-                            return Ok(Some(Object::OlderBlob(bytes)));
-                        }
                         let commits = self.world.history(repo, None)?;
                         commits.into_iter().find(|c| c.oid == oid).map(|c| Object::Commit(Some(c)))
                     }
@@ -109,6 +106,14 @@ impl View {
                 None => None,
             },
             (false, Some(_)) => None,
+        })
+    }
+
+    /// The file or folder with this id, or a file that had it before.
+    pub(crate) fn by_oid(&self, repo: u32, oid: GitOid) -> Result<Option<Object>, WorldError> {
+        Ok(match self.tree(repo)?.by_oid(oid) {
+            Some(found) => Some(Object::from(found.clone())),
+            None => self.world.older_blob(repo, oid)?.map(Object::OlderBlob),
         })
     }
 

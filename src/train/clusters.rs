@@ -82,10 +82,7 @@ pub fn nested_with_clusters(
 fn assign(vectors: &[Vec<f32>], options: &ClusterOptions) -> Result<(Vec<Option<usize>>, ClusterReport), HdbscanError> {
     let points = reduce(vectors, options.directions);
     let mut order: Vec<usize> = (0..points.len()).collect();
-    let mut random = SplitMix(1);
-    for i in (1..order.len()).rev() {
-        order.swap(i, random.below(i + 1));
-    }
+    SplitMix(1).shuffle(&mut order);
     order.truncate(options.drawn);
     let drawn: Vec<Vec<f32>> = order.iter().map(|i| points[*i].clone()).collect();
     let parameters = HdbscanHyperParams::builder()

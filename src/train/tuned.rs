@@ -106,7 +106,8 @@ fn lessons(
     options: &TunedOptions,
     without: &[usize],
 ) -> Result<Arc<[Lesson]>, TunedError> {
-    let prepared = Prepared::new(examples, &options.labels)?;
+    // Of these only weights and targets are of use: the encoder has an input of its own.
+    let prepared = Prepared::of_rows(examples, &options.labels, Vec::new(), options.labels.features.bits)?;
     let weights = prepared.weights_without(without, |_| true);
     let lesson = |(example, (weight, target)): (&Example, (f32, &[f32; TYPES]))| {
         let input = example.with_context(|item| options.finetune.input.input(encoder.tokens(), item))?;

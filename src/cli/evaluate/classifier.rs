@@ -95,9 +95,7 @@ pub(super) async fn classifier(context: &Context, args: &MoreArgs) -> Result<Exi
         ..job(context, &args.common)?
     };
     if job.clusters && job.encoder.is_none() {
-        return Err(Failure::usage(
-            "Failed to cluster sentence vectors: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME",
-        ));
+        return Err(Failure::without_encoder("cluster sentence vectors"));
     }
     let store = open(context, &args.common).await?;
     let scored = evaluate_classifier(&job, texts(&store, &args.common).as_ref(), platform, &context.terminal).await;
@@ -125,9 +123,7 @@ fn job(context: &Context, args: &ClassifierArgs) -> Result<ClassifierJob, Failur
     let folds = match (&args.folds_in, &places.encoder) {
         (None, _) => None,
         (Some(_), None) => {
-            return Err(Failure::usage(
-                "Failed to fine-tune: name the encoder with --encoder minilm:DIR or --encoder hf:OWNER/NAME",
-            ));
+            return Err(Failure::without_encoder("fine-tune"));
         }
         (Some(folder), Some(encoder)) => {
             let options = args.tune.options();

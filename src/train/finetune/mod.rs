@@ -244,10 +244,7 @@ impl Trainer {
     /// comes back from an epoch that was broken off, and the trainer is of no use then: begin again from the checkpoint.
     pub fn run_epoch(&mut self, mut each: impl FnMut(usize) -> bool) -> Option<EpochReport> {
         let mut order = self.used.clone();
-        let mut random = SplitMix(self.options.seed ^ (self.epoch as u64 + 1).wrapping_mul(0x9e37_79b9));
-        for i in (1..order.len()).rev() {
-            order.swap(i, random.below(i + 1));
-        }
+        SplitMix(self.options.seed ^ (self.epoch as u64 + 1).wrapping_mul(0x9e37_79b9)).shuffle(&mut order);
         let (mut loss, mut weight) = (0.0, 0.0);
         for batch in order.chunks(self.options.batch) {
             let total: f32 = batch.iter().map(|i| self.lessons[*i].weight).sum();
